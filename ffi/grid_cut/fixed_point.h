@@ -56,10 +56,22 @@ struct GridBound {
     bound.down = GridPower::of(-bound.exponent);
     return bound;
   }
+  // Of a problem with a cut of this capacity, whose sum may be rounded.
+  JAXMATCH_HOST_DEVICE static GridBound of_cut(double capacity) {
+    GridBound bound;
+    bound.limit = capacity * (1 + 0x1p-20);
+    bound.significand = frexp(bound.limit, &bound.exponent);
+    bound.down = GridPower::of(-bound.exponent);
+    return bound;
+  }
   // A capacity in units of 2^exponent, at most the bound.
   JAXMATCH_HOST_DEVICE double clip(double capacity) const {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
+  }
+  // The same for an excess or a deficit.
+  JAXMATCH_HOST_DEVICE double clip_both(double excess) const {
+    return excess < 0 ? -clip(-excess) : clip(excess);
   }
   // True if a survey must clip arcs at the bound: some are so large that they would make the unit
   // coarse, or their sums exceed all doubles. The survey then counts in units of 2^exponent, where
@@ -69,6 +81,14 @@ struct GridBound {
     return most_arc > limit || !(most_around < double(INFINITY));
   }
 };
+
+// True if an answer stands that was found in such units (see GridUnits): each capacity of its cut
+// is rounded by at most 2^-50 of its value. Else the cut bounds the next solve. Small capacities
+// may even have become 0 without a trace of rounding.
+JAXMATCH_HOST_DEVICE inline bool are_fine(double most_around, int around_exponent, double cut) {
+  constexpr double kMost = 1.7976931348623157e308;
+  return cut == 0 || cut > kMost || ldexp(most_around, around_exponent - 8) <= cut;
+}
 
 // Capacities are rounded down to whole units, so that bounds hold for them, too. A capacity above
 // the bound counts as one unit more than the bound: the arc is never full, so minimum cuts do not

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,15 +75,27 @@ def _solve_one(
     valid = jnp.array(True)
     for capacities in (source, sink, *arcs):
         valid &= is_usable(capacities.ravel())
-    to_integers = _fixed_point if jnp.issubdtype(source.dtype, jnp.floating) else _integers
-    excess, units, overflow = to_integers(source, sink, arcs, moves)
-    usable = valid & ~overflow
-    # Reversed: the arc of a cell is that of its neighbour, and the sink supplies the excess.
-    residual = jnp.where(usable, jnp.stack(_into(units, moves)), 0)
-    height = _push_relabel(jnp.where(usable, -excess, 0), residual, jnp.array(moves))
-    side = usable & (height < _FAR)
-    value, fits = _capacity(side, source, sink, arcs, moves)
-    usable &= fits
+    floats = jnp.issubdtype(source.dtype, jnp.floating)
+    to_units = _units_of_floats if floats else _units_of_integers
+
+    def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The capacity of a cut, which bounds the next attempt; whether this one stands; its
+        results."""
+        units = to_units(source, sink, arcs, moves, state[0])
+        usable = valid & ~units.overflow
+        # Reversed: the arc of a cell is that of its neighbour, and the sink supplies the excess.
+        residual = jnp.where(usable, jnp.stack(_into(units.arcs, moves)), 0)
+        height = _push_relabel(jnp.where(usable, -units.excess, 0), residual, jnp.array(moves))
+        side = usable & (height < _FAR)
+        value, fits = _capacity(side, source, sink, arcs, moves)
+        cut, _ = _capacity(side, *units.given, moves)
+        return cut, ~usable | units.are_fine(cut, state[0]), side, value, usable & fits
+
+    zero = 0 * source.ravel()[:1].astype(_widest(float)).sum()
+    zero = jnp.where(zero == 0, zero, 0)
+    never = zero != 0
+    start = (jnp.inf + zero, never, never & exists[0], _zero_value(source), never)
+    _, _, side, value, usable = lax.while_loop(lambda state: ~state[1], attempt, start)
     failure = jnp.nan if jnp.issubdtype(value.dtype, jnp.floating) else -1
     status = jnp.where(
         valid, jnp.where(usable, Status.OPTIMAL, Status.OVERFLOW), Status.INVALID_CAPACITY
@@ -122,43 +135,87 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     return total, fits
 
 
-def _integers(
+class _Units(NamedTuple):
+    """Excess and arcs as integers in units."""
+
+    excess: Int[Array, "..."]
+    arcs: list[Array]
+    overflow: Bool[Array, ""]
+    given: tuple[Array, Array, list[Array]]  # source, sink and arcs as floats
+    around: Int[Array, ""]  # 2^around exceeds the sum of the capacities around each cell
+    rough: Bool[Array, ""]  # integers in units of more than 1
+
+    def are_fine(self, cut: Float[Array, ""], known: Float[Array, ""]) -> Bool[Array, ""]:
+        """Whether the answer stands whose cut has this capacity: the unit is at most 2^-50 of it,
+        without x64 2^-26, or not much less than the last cut."""
+        slack = 7 if self.excess.dtype == jnp.int64 else 2
+        small = self.around <= frexp(jnp.where(jnp.isfinite(cut), cut, 1))[1] + slack
+        return ~self.rough & (small | (cut == 0) | ~jnp.isfinite(cut) | (known <= 2 * cut))
+
+
+def _units_of_integers(
     source: Int[Array, "..."], sink: Int[Array, "..."], arcs: list[Array],
-    moves: list[tuple[int, ...]],
-) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
-    """Excess, capacities, and whether sums could overflow."""
-    integer = _widest(int)
+    moves: list[tuple[int, ...]], known: Float[Array, ""],
+) -> _Units:  # fmt: skip
+    """Exact, with what exceeds the bound of all flow clipped to it.
+
+    Where sums could overflow, a cut in rough units comes first, whose capacity becomes the bound.
+    """
+    real, integer = _widest(float), _widest(int)
     source, sink = source.astype(integer), sink.astype(integer)
-    units = [arc.astype(integer) for arc in arcs]
-    excess = source - sink
-    overflow = jnp.zeros_like(excess, bool).any()
+    excess, units = source - sink, [arc.astype(integer) for arc in arcs]
+    given = (
+        jnp.maximum(excess, 0).astype(real),
+        jnp.maximum(-excess, 0).astype(real),
+        [arc.astype(real) for arc in units],
+    )
+    most = 2.0**59 if integer == jnp.int64 else 2.0**30
+    is_known = known < jnp.inf
+    # Above all flow, although the capacity of the cut was rounded.
+    limit = jnp.where(is_known, known * (1 + 2.0**-20) + 1, most).astype(real)
+    whole = jnp.minimum(limit, most * (1 - 2.0**-20)).astype(integer) + 1
     if integer == jnp.int64:
-        total, fits = zip(*(_sum_below([x], 1 << 59) for x in (source, sink)), strict=True)
-        overflow |= ~(fits[0] | fits[1])
-        least = jnp.minimum(
-            jnp.where(fits[0], total[0], 1 << 59), jnp.where(fits[1], total[1], 1 << 59)
-        )
-        units = [jnp.minimum(x, least + 1) for x in units]
-        excess = jnp.clip(excess, -least - 1, least + 1)
+        fits = [_sum_below([x], 1 << 59)[1] for x in (source, sink)]
+        large = ~(fits[0] | fits[1])
+        large |= jnp.stack([(arc >= 1 << 59).any() for arc in units]).any()
     else:
-        around = sum(x.astype(jnp.float32) for x in units)
-        around += sum(x.astype(jnp.float32) for x in _into(units, moves))
-        overflow |= (around + jnp.abs(excess).astype(jnp.float32) >= 2.0**30).any()
-    return excess, units, overflow
+        large = _around(given[2], moves, jnp.abs(excess).astype(real)) >= most
+    clipped = jnp.where(is_known, jnp.clip(excess, -whole, whole), excess)
+    arcs = [jnp.where(is_known, jnp.minimum(arc, whole), arc) for arc in units]
+    overflow = is_known & (limit >= most)
+    if integer != jnp.int64:
+        sums = _around([x.astype(real) for x in arcs], moves, jnp.abs(clipped).astype(real))
+        overflow |= is_known & (sums >= most)
+    rough = _units_of_floats(*given, moves, known)
+    is_rough = large & ~is_known
+    return _Units(
+        excess=jnp.where(is_rough, rough.excess, clipped),
+        arcs=[jnp.where(is_rough, *x) for x in zip(rough.arcs, arcs, strict=True)],
+        overflow=overflow,
+        given=given,
+        around=jnp.where(is_rough, rough.around, jnp.iinfo(jnp.int32).min),
+        rough=is_rough,
+    )
 
 
-def _fixed_point(
+def _around(arcs: list[Array], moves: list[tuple[int, ...]], excess: Array) -> Array:
+    """The largest sum of the arcs and the excess of a cell."""
+    return (sum(arcs) + sum(_into(arcs, moves)) + excess).max(initial=0)
+
+
+def _units_of_floats(
     source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
-    moves: list[tuple[int, ...]],
-) -> tuple[Array, list[Array], Bool[Array, ""]]:  # fmt: skip
+    moves: list[tuple[int, ...]], known: Float[Array, ""],
+) -> _Units:  # fmt: skip
     """As ffi/grid_cut/fixed_point.h: capacities are rounded down to units; those above the bound of
     all flow become the bound plus one unit. Numbers are first scaled by the power of two of the
-    bound. Relevant ones are of that order, so no sum overflows.
+    bound. Relevant ones are of that order, so no sum overflows. A known cut is a bound.
     """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29
     source, sink = (x.astype(real) for x in (source, sink))
-    arcs = [arc.astype(real) for arc in arcs]
+    given = (source, sink, [arc.astype(real) for arc in arcs])
+    arcs = given[2]
     surplus = jnp.where(source == sink, 0, source - sink)
     # The rounding error of its magnitude (Dekker).
     more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
@@ -177,13 +234,16 @@ def _fixed_point(
     every = jnp.stack([source, sink, *arcs])
     most_finite = jnp.where(every < jnp.inf, every, 0).max(initial=0)
     least = jnp.minimum(most_excess, most_deficit)
-    is_bound = least < jnp.inf
+    is_bound, is_known = least < jnp.inf, known < jnp.inf
     each = jnp.where(is_bound, least, jnp.where(most_finite > 0, most_finite, 1))
+    each = jnp.where(is_known, known, each)
     significand, exponent = frexp(each)
-    bound = significand * jnp.where(is_bound, cells, cells * (len(arcs) + 2))
+    times = jnp.where(is_bound, cells, cells * (len(arcs) + 2))
+    bound = significand * jnp.where(is_known, 1 + 2.0**-20, times)
 
     surplus, rest, *arcs = (times_power(x, -exponent) for x in (surplus, rest, *arcs))
-    *_, around = survey(surplus, [jnp.minimum(arc, bound) for arc in arcs])
+    within = jnp.where(is_known, jnp.clip(surplus, -bound, bound), surplus)
+    *_, around = survey(within, [jnp.minimum(arc, bound) for arc in arcs])
     unit = frexp(around)[1] - bits
 
     def in_units(x: Array) -> Array:
@@ -199,7 +259,8 @@ def _fixed_point(
     left = size - jnp.floor(size) + times_power(rest, -unit)
     size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
     size = jnp.minimum(size, jnp.minimum(beyond, 1 << bits))
-    return jnp.where(surplus < 0, -size, size), units, bound < 0
+    excess, never = jnp.where(surplus < 0, -size, size), bound < 0
+    return _Units(excess, units, never, given, exponent + frexp(around)[1], never)
 
 
 def _into(arcs: list[Array], moves: list[tuple[int, ...]]) -> list[Array]:
@@ -225,6 +286,12 @@ def _capacity(
         return value, endless | (value < jnp.inf)
     integer = _widest(int)
     return _sum_below([x.astype(integer) for x in terms], jnp.iinfo(integer).max + 1)
+
+
+def _zero_value(source: Array) -> Array:
+    """0 in the dtype of values."""
+    integral = jnp.issubdtype(source.dtype, jnp.integer)
+    return jnp.zeros_like(source, _widest(int) if integral else source.dtype, shape=())
 
 
 # ---------------------------------------------------------------------------------------------

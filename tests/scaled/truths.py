@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from exact import as_fraction
 from grid_cut_helpers import arcs_of
-from grid_cut_hostile import fixed_point
 from helpers import exact_optimum
 from transport_truth import Truth as TransportTruth
 
@@ -207,14 +206,9 @@ class Cut(Truth):
         return [_sum(capacity[side[tail] & ~side[head]])]
 
     def bound(self, bits: int, least: Fraction) -> Fraction:
-        """What is documented: the edges times q, where a sum of capacities is 2^bits q. `least` is
-        the least q there is."""
-        tail, head, capacity, n = self.edges()
-        ends = [_sum(capacity[tail == 0]), _sum(capacity[head == n - 1])]
-        q = Fraction(1, 2**bits)
-        while q * 2**bits < min(ends):
-            q *= 2
-        return len(capacity) * max(q, least)
+        """What is documented: of each edge of the cut a small part of its capacity."""
+        part = self.best() / (2**44 if bits > 32 else 2**24)
+        return len(self.edges()[2]) * max(part, least)
 
 
 class GridCut(Cut):
@@ -234,9 +228,3 @@ class GridCut(Cut):
 
     def side(self, one: Solution) -> np.ndarray:
         return np.concatenate([[True], one["source_side"].ravel(), [False]])
-
-    def bound(self, bits: int, least: Fraction) -> Fraction:
-        x = self.problem
-        given = (x["source_capacity"], x["sink_capacity"], x["pairwise"])
-        q, _ = fixed_point(*given, 4, bits)
-        return 6 * given[0].size * max(q, least)

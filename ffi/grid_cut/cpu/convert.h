@@ -54,8 +54,14 @@ bool are_valid(const GridCapacities<T>& g) {
 template <int kArcs, class T>
 class FixedPoint {
  public:
-  // T is a float; all capacities must be valid.
-  explicit FixedPoint(const GridCapacities<T>& g) : g_(g), n_(g.shape.cells()) { survey(); }
+  // T is a float; all capacities must be valid. `known`: the capacity of a cut, or infinity.
+  FixedPoint(const GridCapacities<T>& g, double known) : g_(g), n_(g.shape.cells()) {
+    survey(known);
+  }
+  // True if an answer stands that was found in these units.
+  bool are_fine(double cut) const {
+    return grid_cut::are_fine(survey_.most_around, around_exponent_, cut);
+  }
 
   // Converts to the type I, with sums below 2^bits units around each cell. False if a number would
   // be rounded and I is not the widest type.
@@ -106,7 +112,7 @@ class FixedPoint {
   // The capacity of the cut: the sum of the given capacities, row by row. No value if all of them
   // are finite and the sum exceeds the range of T.
   template <class IsSource>
-  std::optional<T> cut(const IsSource& is_source) const {
+  std::optional<double> cut(const IsSource& is_source) const {
     double total = 0, most = 0;
     const auto take = [&](double capacity) {
       most = std::max(most, capacity);
@@ -130,9 +136,8 @@ class FixedPoint {
         total += row;
       });
     }
-    const T capacity = T(total);
-    if (std::isinf(capacity) && most < double(INFINITY)) return std::nullopt;
-    return capacity;
+    if (std::isinf(T(total)) && most < double(INFINITY)) return std::nullopt;
+    return total;
   }
 
  private:
@@ -140,14 +145,18 @@ class FixedPoint {
 
   static constexpr int64_t kBlock = 4096;
 
-  void survey() {
+  void survey(double known) {
     survey_pass([](double c) { return c; }, [](double e) { return e; });
     bound_ = GridBound::of(survey_, n_, kArcs);
-    if (!bound_.must_clip(as_number(most_arc_), survey_.most_around)) return;
+    if (known < double(INFINITY)) {
+      bound_ = GridBound::of_cut(known);
+    } else if (!bound_.must_clip(as_number(most_arc_), survey_.most_around)) {
+      return;
+    }
     survey_ = {};
     around_exponent_ = bound_.exponent;
     survey_pass([&](double c) { return bound_.clip(c); },
-                [&](double e) { return bound_.down.times(e); });
+                [&](double e) { return bound_.clip_both(e); });
   }
   // One survey, with `clip` applied to arcs and `scale` to excesses.
   template <class Clip, class Scale>

@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
@@ -31,42 +34,11 @@ struct GridResults {
   }
 };
 
-template <int kArcs, class T, class V>
-void solve_integers(const GridCapacities<T>& g, const GridResults<V>& out) {
-  const int64_t n = g.shape.cells();
-  // `direct` sums the flow that goes straight from terminal to terminal; the excess is the rest.
-  using Search = GridSearch<kArcs, T>;
-  GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
-  T* const excess = memory.take<T>(n);
-  __int128 direct = 0, source = 0, sink = 0;
-  constexpr int64_t kBlock = int64_t{1} << 20;  // 2^20 numbers of 32 bits fit int64
-  for (int64_t first = 0; first < n; first += kBlock) {
-    using Sum = std::conditional_t<sizeof(T) == 4, int64_t, __int128>;
-    Sum s = 0, t = 0, both = 0;
-    for (int64_t i = first; i < std::min(n, first + kBlock); ++i) {
-      s += g.source[i];
-      t += g.sink[i];
-      both += std::min(g.source[i], g.sink[i]);
-      excess[i] = g.source[i] - g.sink[i];
-    }
-    source += s;
-    sink += t;
-    direct += both;
-  }
-  if (std::min(source, sink) >= kGridMostFlow) return out.fail(n, kOverflow);
-  Search search(g, excess, memory);
-  search.run();
-  const int64_t value = int64_t(direct) + int64_t(search.flow_value());
-  if (value > int64_t(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
-  for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
-  *out.value = V(value);
-  *out.status = kOptimal;
-}
-
-// False if a number would be rounded; nothing is written then.
-template <int kArcs, class I, class T, class V>
-bool solve_fixed_point(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
-                       const GridResults<V>& out) {
+// Writes the sides of a minimum cut in units. False if a number would be rounded and I is not the
+// widest type; nothing is written then.
+template <int kArcs, class I, class T>
+bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
+                bool* side) {
   const int64_t n = g.shape.cells();
   using Search = GridSearch<kArcs, I>;
   const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
@@ -79,15 +51,108 @@ bool solve_fixed_point(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& n
   const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise};
   Search search(fixed, excess, memory);
   search.run();
-  for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
-  const auto value = numbers.cut([&](int64_t i) { return out.side[i]; });
-  if (value) {
-    *out.value = *value;
-    *out.status = kOptimal;
-  } else {
-    out.fail(n, kOverflow);
-  }
+  for (int64_t i = 0; i < n; ++i) side[i] = search.on_source_side(i);
   return true;
+}
+
+// Sums over the cells; `direct` is the flow that goes straight from terminal to terminal.
+struct GridSums {
+  __int128 source = 0, sink = 0, direct = 0;
+};
+
+// The excess is what does not go straight.
+template <class T>
+GridSums sum_and_subtract(const GridCapacities<T>& g, T* excess) {
+  const int64_t n = g.shape.cells();
+  GridSums sums;
+  constexpr int64_t kBlock = int64_t{1} << 20;  // 2^20 numbers of 32 bits fit int64
+  for (int64_t first = 0; first < n; first += kBlock) {
+    using Sum = std::conditional_t<sizeof(T) == 4, int64_t, __int128>;
+    Sum s = 0, t = 0, both = 0;
+    for (int64_t i = first; i < std::min(n, first + kBlock); ++i) {
+      s += g.source[i];
+      t += g.sink[i];
+      both += std::min(g.source[i], g.sink[i]);
+      excess[i] = g.source[i] - g.sink[i];
+    }
+    sums.source += s;
+    sums.sink += t;
+    sums.direct += both;
+  }
+  return sums;
+}
+
+// The sides of a minimum cut of floats, in fixed point, and its capacity. No value if that exceeds
+// the range of T. Most inputs need at most 30 bits.
+template <int kArcs, class T>
+std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
+  double known = std::numeric_limits<double>::infinity();
+  while (true) {
+    const FixedPoint<kArcs, T> numbers(g, known);
+    if (!find_sides<kArcs, int32_t>(g, numbers, 30, side)) {
+      find_sides<kArcs, int64_t>(g, numbers, 59, side);
+    }
+    const auto cut = numbers.cut([&](int64_t i) { return side[i]; });
+    if (!cut || numbers.are_fine(*cut)) return cut;
+    known = *cut;
+  }
+}
+
+// The capacities of integers, with what exceeds all flow clipped where sums could overflow.
+template <int kArcs>
+class ClippedIntegers {
+ public:
+  // `excess` is clipped in place. False if the flow might be 2^59 or more.
+  bool clip(const GridCapacities<int64_t>& g, int64_t* excess) {
+    const int64_t n = g.shape.cells(), arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
+    std::vector<double> gives(n), takes(n), real(arcs);
+    for (int64_t i = 0; i < n; ++i) {
+      gives[i] = double(std::max<int64_t>(excess[i], 0));
+      takes[i] = double(std::max<int64_t>(-excess[i], 0));
+    }
+    std::copy_n(g.pairwise, arcs, real.begin());
+    const GridCapacities<double> doubles{g.shape, g.symmetric, gives.data(), takes.data(),
+                                         real.data()};
+    const auto side = std::make_unique<bool[]>(n);
+    const auto cut = cut_floats<kArcs>(doubles, side.get());
+    // Above all flow, although the numbers were rounded.
+    const double bound = cut.value_or(double(kGridMostFlow)) * (1 + 0x1p-20) + 1;
+    if (bound >= double(kGridMostFlow)) return false;
+    const int64_t most = int64_t(bound) + 1;
+    for (int64_t i = 0; i < n; ++i) excess[i] = std::clamp(excess[i], -most, most);
+    pairwise_.resize(arcs);
+    for (int64_t i = 0; i < arcs; ++i) pairwise_[i] = std::min(g.pairwise[i], most);
+    return true;
+  }
+  const int64_t* pairwise() const { return pairwise_.data(); }
+
+ private:
+  std::vector<int64_t> pairwise_;
+};
+
+template <int kArcs, class T, class V>
+void solve_integers(GridCapacities<T> g, const GridResults<V>& out) {
+  const int64_t n = g.shape.cells();
+  using Search = GridSearch<kArcs, T>;
+  GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
+  T* const excess = memory.take<T>(n);
+  const GridSums sums = sum_and_subtract(g, excess);
+  ClippedIntegers<kArcs> clipped;
+  if constexpr (sizeof(T) == 8) {
+    const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
+    const auto large = [&] { return *std::max_element(g.pairwise, g.pairwise + arcs); };
+    if (std::min(sums.source, sums.sink) >= kGridMostFlow || large() >= kGridMostFlow) {
+      if (!clipped.clip(g, excess)) return out.fail(n, kOverflow);
+      g.pairwise = clipped.pairwise();
+    }
+  }
+  Search search(g, excess, memory);
+  search.run();
+  const __int128 value = sums.direct + __int128(search.flow_value());
+  if (value > __int128(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
+  for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
+  *out.value = V(value);
+  *out.status = kOptimal;
 }
 
 template <int kArcs, class T, class V>
@@ -98,11 +163,10 @@ void solve_connected(const GridCapacities<T>& g, const GridResults<V>& out) {
   } else if (!are_valid<kArcs>(g)) {
     out.fail(g.shape.cells(), kInvalidCapacity);
   } else if constexpr (std::is_floating_point_v<T>) {
-    // Most inputs need at most 30 bits.
-    const FixedPoint<kArcs, T> numbers(g);
-    if (!solve_fixed_point<kArcs, int32_t>(g, numbers, 30, out)) {
-      solve_fixed_point<kArcs, int64_t>(g, numbers, 59, out);
-    }
+    const auto value = cut_floats<kArcs>(g, out.side);
+    if (!value) return out.fail(g.shape.cells(), kOverflow);
+    *out.value = V(*value);
+    *out.status = kOptimal;
   } else {
     solve_integers<kArcs>(g, out);
   }

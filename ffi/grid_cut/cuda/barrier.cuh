@@ -61,7 +61,7 @@ class GridBarrier {
 struct GridCutControl {
   int32_t barrier[GridBarrier::kWords];
   unsigned long long most[6];  // non-negative doubles, whose bits have the same order
-  unsigned long long sums[4];  // of source and sink capacities: of their lower and upper 32 bits
+  unsigned long long sums[4];  // of excess and deficit: of their lower and upper 32 bits
   // For benchmarks: cycles of the first thread's clock; numbers of push rounds, of global
   // relabellings, and of exchanges of distances.
   int32_t begin, push, relabel, end;

@@ -49,6 +49,9 @@ class GridNumbers {
   // All threads of all blocks must call it.
   __device__ Kind survey() {
     surveyed_ = true;
+    if constexpr (kReal) {
+      if (known_ > 0) return survey_known();
+    }
     if (survey_pass<true>(GridBound{})) return Kind::kInvalid;
     if constexpr (kReal) {
       const GridSurvey s{most(kMostExcess), most(kMostDeficit), most(kMostFinite),
@@ -56,12 +59,8 @@ class GridNumbers {
       const GridBound bound = GridBound::of(s, g_.shape.cells(), kArcs);
       const bool clip = bound.must_clip(most(kMostArc), s.most_around);
       if (clip) survey_pass<false>(bound);
-      const double around = clip ? most(kMostAroundBounded) : s.most_around;
-      const int exponent = clip ? bound.exponent : 0;
-      units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
-      if (!is_rounded()) return Kind::kNarrow;
-      units_ = GridUnits::of(bound, around, exponent, kWideBits);
-      return Kind::kWide;
+      return choose_units(bound, clip ? most(kMostAroundBounded) : s.most_around,
+                          clip ? bound.exponent : 0);
     } else {
       const int64_t source = total(0), sink = total(2);
       const int64_t least = source < sink ? source : sink;
@@ -71,6 +70,14 @@ class GridNumbers {
       bits_ = narrow ? kNarrowBits : kWideBits;
       return narrow ? Kind::kNarrow : Kind::kWide;
     }
+  }
+
+  // True if the answer stands whose cut has this capacity; else it bounds the next solve. All
+  // threads must call it after the barrier that made the capacity known.
+  __device__ bool is_fine(double cut) {
+    if (are_fine(around_, exponent_, cut)) return true;
+    known_ = cut;
+    return false;
   }
 
   __device__ int64_t capacity(G c) const {
@@ -170,6 +177,24 @@ class GridNumbers {
     return barrier_.is_alone() ? *at : __ldcg(at);
   }
 
+  __device__ Kind choose_units(const GridBound& bound, double around, int exponent) {
+    around_ = around, exponent_ = exponent;
+    units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
+    if (!is_rounded()) return Kind::kNarrow;
+    units_ = GridUnits::of(bound, around, exponent, kWideBits);
+    return Kind::kWide;
+  }
+  __device__ Kind survey_known() {
+    if (threadIdx.x == 0) {
+      mine_->most[kMostAroundBounded] = 0;
+      if (block_ == 0) all_->most[kMostAroundBounded] = 0;
+    }
+    barrier_.barrier_reduce(false);
+    const GridBound bound = GridBound::of_cut(known_);
+    survey_pass<false>(bound);
+    return choose_units(bound, most(kMostAroundBounded), bound.exponent);
+  }
+
   template <class F>
   __device__ void each_cell(F f) const {
     const int64_t cells = g_.shape.cells();
@@ -203,6 +228,11 @@ class GridNumbers {
     return barrier_.barrier_reduce(fault);
   }
 
+  static constexpr uint64_t kMostClipped = uint64_t{1} << 62;
+  __device__ static uint64_t add_clipped(uint64_t sum, uint64_t x) {
+    return sum + x < kMostClipped ? sum + x : kMostClipped;
+  }
+
   // One survey of all numbers: with kFirst as they are, else in units of the bound, with arcs
   // clipped at it. Returns true if any number is not a valid capacity.
   template <bool kFirst>
@@ -214,6 +244,7 @@ class GridNumbers {
       const G s = g_.source[cell], t = g_.sink[cell];
       fault |= !(s >= 0) || !(t >= 0);
       double out = 0, in = 0;
+      uint64_t leaves = 0, enters = 0;  // of integers, at most kMostClipped
       each_neighbour(g, cell, [&](int k, int64_t other) {
         const G away = g_.template arc<kArcs>(cell, other, k);
         const G back = g_.template arc<kArcs>(other, cell, opposite<kArcs>(k));
@@ -224,12 +255,15 @@ class GridNumbers {
         if (kReal) {
           most_arc = a > most_arc ? a : most_arc;
           most_finite = a < double(INFINITY) && a > most_finite ? a : most_finite;
+        } else {
+          leaves = add_clipped(leaves, uint64_t(away));
+          enters = add_clipped(enters, uint64_t(back));
         }
       });
       double around = in + out;
       if constexpr (kReal) {
         const double difference = s == t ? 0 : double(s) - double(t);
-        const double e = kFirst ? difference : bound.down.times(difference);
+        const double e = kFirst ? difference : bound.clip_both(difference);
         const double excess = e > 0 ? (e < out ? e : out) : 0;
         const double deficit = e < 0 ? (-e < in ? -e : in) : 0;
         around += excess + deficit;
@@ -238,10 +272,15 @@ class GridNumbers {
         most_finite = double(s) < double(INFINITY) && s > most_finite ? double(s) : most_finite;
         most_finite = double(t) < double(INFINITY) && t > most_finite ? double(t) : most_finite;
       } else {
-        sums[0] += uint64_t(s) & 0xffffffffu;
-        sums[1] += uint64_t(s) >> 32;
-        sums[2] += uint64_t(t) & 0xffffffffu;
-        sums[3] += uint64_t(t) >> 32;
+        // The excess or deficit that the cell's arcs can carry.
+        const uint64_t gives = s > t ? uint64_t(s) - uint64_t(t) : 0;
+        const uint64_t takes = t > s ? uint64_t(t) - uint64_t(s) : 0;
+        const uint64_t excess = gives < leaves ? gives : leaves;
+        const uint64_t deficit = takes < enters ? takes : enters;
+        sums[0] += excess & 0xffffffffu;
+        sums[1] += excess >> 32;
+        sums[2] += deficit & 0xffffffffu;
+        sums[3] += deficit >> 32;
       }
       most_around = around > most_around ? around : most_around;
     });
@@ -279,6 +318,9 @@ class GridNumbers {
   GridCutControl* const mine_;
   const int block_, blocks_;
   GridUnits units_{};
+  double known_ = 0;  // the capacity of a cut, 0 for none
+  double around_ = 0;
+  int exponent_ = 0;
   int64_t beyond_ = INT64_MAX;
   int bits_ = 62;  // of integer types
   bool surveyed_ = false;

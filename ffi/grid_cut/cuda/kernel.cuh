@@ -82,7 +82,7 @@ class GridCutKernel {
     return kind;
   }
 
-  // Returns false if the numbers do not fit T.
+  // Returns false if the numbers do not fit T, or the answer does not stand in their units.
   template <class T>
   __device__ bool solve(const GridTiling& tiling) {
     GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
@@ -111,6 +111,9 @@ class GridCutKernel {
       });
     });
     const Sum value = total(mine, &endless);
+    if constexpr (std::is_floating_point_v<G>) {
+      if (!endless && !numbers_.is_fine(value)) return false;
+    }
     if (block_ == 0 && threadIdx.x == 0 && plan_.control != nullptr) {
       shared_.control.end = int32_t(clock64() - start);
       shared_.control.relabellings = solver.relabellings();
