@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from helpers import to_numpy, x64
 
@@ -76,14 +74,9 @@ def with_check(solve: Callable[[Batch], Any], check: Check) -> Callable[[Batch],
     return solve_and_check
 
 
-def agrees(
-    judge: judges.Judge,
-    check: Check,
-    value: str,
-    tolerance: Callable[[Batch], np.ndarray | float] = lambda batch: 0,
-) -> judges.Judge:
+def agrees(judge: judges.Judge, check: Check, value: str) -> judges.Judge:
     """That a check proves all right results. The results of other problems, it must not prove
-    where their value is another by more than the check's tolerance."""
+    where their value is another."""
 
     def judged(batch: Batch, res: Checked, twin: bool) -> dict[int, str]:
         wrong = judge(batch, res.result, twin)
@@ -94,7 +87,7 @@ def agrees(
             return wrong
         others = jax.tree.map(lambda x: np.roll(x, 1, 0), res.result)
         worth = getattr(res.result, value)
-        same = np.isclose(worth, np.roll(worth, 1), rtol=1e-3, atol=tolerance(batch))
+        same = np.isclose(worth, np.roll(worth, 1), rtol=1e-3, atol=0)
         for k in np.flatnonzero(np.asarray(check(batch, others).optimal) & ~(solved & same)):
             wrong.setdefault(int(k), "the check proves the result of another problem")
         return wrong
@@ -132,23 +125,6 @@ def _cut_judge(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
     return judges.cut_near_the_sink(batch, networks.as_flow(batch, res), twin)
 
 
-def _fixed_point_error(batch: Batch) -> np.ndarray | float:
-    """What a check of a flow or a cut allows for units of `maximum_flow` (docs/checks.md)."""
-    arrays, known = batch.arrays, batch.known
-    if "capacity" in arrays:
-        c = arrays["capacity"]
-        ends = [known["senders"] == 0, known["receivers"] == known["nodes"][:, None] - 1]
-        at_ends, edges = [np.where(at, c, 0) for at in ends], c.shape[-1]
-    else:
-        at_ends = [arrays[name] for name in ("source_capacity", "sink_capacity")]
-        edges = sum(math.prod(x.shape[1:]) for x in (*at_ends, arrays["pairwise"]))
-    if not jnp.issubdtype(at_ends[0].dtype, jnp.floating):
-        return 0
-    sums = [np.where(np.isfinite(x), x, 0).reshape(batch.count, -1) for x in at_ends]
-    least = np.minimum(*(x.sum(-1, dtype=np.longdouble) for x in sums))
-    return least * edges * (2.0**-57 if batch.wide else 2.0**-27)
-
-
 def solvers() -> dict[str, Solver]:
     seldom: dict[str, Any] = {"compiled": True, "dtypes": WIDER}
     small: dict[str, Any] = seldom | {"size": 100}
@@ -184,10 +160,9 @@ def solvers() -> dict[str, Solver]:
                               "families": ("small", "empty", "malformed")}  # fmt: skip
     return found | {
         "flow checked": Solver("flow", with_check(networks.flow(), flow),
-                               agrees(judges.flow, flow, "value", _fixed_point_error), **small),
-        "minimum cut checked": Solver(
-            "flow", with_check(networks.cut, cut),
-            agrees(_cut_judge, cut, "value", _fixed_point_error), **small),
+                               agrees(judges.flow, flow, "value"), **small),
+        "minimum cut checked": Solver("flow", with_check(networks.cut, cut),
+                                      agrees(_cut_judge, cut, "value"), **small),
         "matching checked": Solver("matching", with_check(call(bipartite_matching), matching),
                                    agrees(judges.matching, matching, "cardinality"), ("int32",),
                                    compiled=True, **graphs),
@@ -195,5 +170,5 @@ def solvers() -> dict[str, Solver]:
             "ungated", with_check(call(jm.bottleneck_assignment, True), bottleneck),
             agrees(judges.bottleneck, bottleneck, "bottleneck"), **small),
         "grid cut checked": Solver("grid", with_check(call(jm.grid_cut), grid),
-                                   agrees(judges.cut, grid, "value", _fixed_point_error), **small),
+                                   agrees(judges.cut, grid, "value"), **small),
     }  # fmt: skip
