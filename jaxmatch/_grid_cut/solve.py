@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.arguments import as_array, check_name, solved_dtype
@@ -41,6 +43,7 @@ def grid_cut(
     *,
     connectivity: int | None = None,
     method: str = "auto",
+    nearest: str = "source",
 ) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
@@ -69,10 +72,11 @@ def grid_cut(
     - `connectivity`: 4 (the default) or 8 neighbours in two dimensions, 6 in three.
     - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
       [Methods][grid-cut-methods].
+    - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest cells on the
+      source side and `"sink"` the one with the most; both are unique.
 
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut], verified by
-    [`check_grid_cut`][jaxmatch.check_grid_cut]: of several minimum cuts the one with the fewest
-    cells on the source side, which is unique.
+    [`check_grid_cut`][jaxmatch.check_grid_cut].
 
     **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. Without a finite cut
     the value is +inf.
@@ -88,21 +92,26 @@ def grid_cut(
     """
     connectivity = as_connectivity(connectivity)
     check_name("method", method, _METHODS)
+    check_name("nearest", nearest, ("source", "sink"))
+    reverse = nearest == "sink"
     capacities = (
         as_given("source_capacity", source_capacity),
         as_given("sink_capacity", sink_capacity),
         as_given("pairwise", pairwise),
     )
-    place = place_of(*capacities, options=(connectivity, method))
+    place = place_of(*capacities, options=(connectivity, method, nearest))
     solver = _METHODS[method].cpu
     if solver is None:
         place = place.by_jax()
     with place.precision():
         arrays = as_capacities(*capacities, connectivity, place)
         if place.native and solver is not None:
+            arrays = _reversed(*arrays, connectivity) if reverse else arrays
             cut = native.grid_cut(*arrays, connectivity=connectivity, method=solver, platform="cpu")
-            return place.bring_home(MinimumCut(*cut))
-        return place.bring_home(_solve(*arrays, connectivity=connectivity, method=method))
+            cut = MinimumCut(*cut)
+            return place.bring_home(_other_side(cut, connectivity) if reverse else cut)
+        cut = _solve(*arrays, connectivity=connectivity, method=method, reverse=reverse)
+        return place.bring_home(cut)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -185,9 +194,34 @@ def as_capacities(
 # Solving
 
 
-@compiled(static_argnames=("connectivity", "method"))
+def _reversed(
+    source: Array, sink: Array, pairwise: Array, connectivity: int
+) -> tuple[Array, Array, Array]:
+    """The capacities with all arcs reversed. Takes NumPy or JAX arrays."""
+    steps = _xla_grid_cut.steps(connectivity)
+    rank, half = len(steps[0]), connectivity // 2
+    if pairwise.shape[-rank - 1] == half:  # the same in both directions
+        return sink, source, pairwise
+    xp: Any = np if isinstance(pairwise, np.ndarray) else jnp
+    arcs = xp.moveaxis(pairwise, -rank - 1, 0)
+    axes = tuple(range(-rank, 0))
+    back = [
+        xp.roll(arcs[(k + half) % connectivity], tuple(-d for d in step), axes)
+        for k, step in enumerate(steps)
+    ]
+    return sink, source, xp.stack(back, -rank - 1)
+
+
+def _other_side(cut: MinimumCut, connectivity: int) -> MinimumCut:
+    """The cut with the sides of the reversed grid exchanged."""
+    rank = 3 if connectivity == 6 else 2
+    solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in range(rank)))]
+    return cut.replace(source_side=~cut.source_side & solved)
+
+
+@compiled(static_argnames=("connectivity", "method", "reverse"))
 def _solve(
-    source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str
+    source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str, reverse: bool
 ) -> MinimumCut:
     """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
     cpu, cuda = _METHODS[method]
@@ -198,7 +232,9 @@ def _solve(
 
     def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
         capacities = lax.stop_gradient((source, sink, pairwise))
+        capacities = _reversed(*capacities, connectivity) if reverse else capacities
         cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
+        cut = _other_side(cut, connectivity) if reverse else cut
         if not jnp.issubdtype(source.dtype, jnp.floating):
             return cut
         jvp = partial(_value_jvp, connectivity)

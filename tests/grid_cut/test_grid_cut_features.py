@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grid_cut_helpers import CONNECTIVITIES, STEPS, arcs_of, capacity_of_cut, random_grid
+from grid_cut_hostile import all_cuts
 from helpers import assert_same_bits, problem, to_numpy, x64
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -255,3 +256,36 @@ def test_one_problem_of_a_batch_of_results():
     for k in range(3):
         one = problem(batch, k)
         assert capacity_of_cut(*one, problem(res, k).source_side, 4) == res.value[k]
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
+@pytest.mark.parametrize(
+    ("connectivity", "directed"), [(4, True), (8, True), (6, True), (4, False)]
+)
+def test_the_cut_nearest_to_the_sink(method, connectivity, directed):
+    rng = np.random.default_rng(connectivity)
+    shape = (2, 3, 2) if connectivity == 6 else (3, 4)
+    arcs = connectivity if directed else connectivity // 2
+    source, sink = rng.integers(0, 3, (2, 20, *shape)).astype(np.int32)
+    pairwise = rng.integers(0, 3, (20, arcs, *shape)).astype(np.int32)
+    options = {"connectivity": connectivity, "method": method}
+    near = jm.grid_cut(source, sink, pairwise, **options)
+    far = jm.grid_cut(source, sink, pairwise, nearest="sink", **options)
+    np.testing.assert_array_equal(near.value, far.value)
+    assert (near.source_side != far.source_side).any()
+    for k in range(20):
+        total, _, part = all_cuts(source[k], sink[k], pairwise[k], connectivity)
+        best = np.flatnonzero(total == total.min())
+        for cut, sides in ((near, np.bitwise_and), (far, np.bitwise_or)):
+            found = int(sum(1 << i for i in np.flatnonzero(np.ravel(cut.source_side[k])).tolist()))
+            assert found == sides.reduce(best)
+
+
+def test_the_gradient_of_the_cut_nearest_to_the_sink():
+    source, sink = jnp.array([[2.0, 0, 0]]), jnp.array([[0, 0, 2.0]])
+    arcs = jnp.ones((2, 1, 3))
+    for nearest, place in (("source", 0), ("sink", 1)):
+        slope = jax.grad(lambda x: jm.grid_cut(source, sink, x, nearest=nearest).value)(arcs)  # noqa: B023
+        assert slope.ravel().tolist() == [float(k == place) for k in range(6)]
+    with pytest.raises(ValueError, match="nearest"):
+        jm.grid_cut(source, sink, arcs, nearest="middle")
