@@ -15,6 +15,7 @@ import numpy as np
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
 from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
+from jaxmatch._common.networkx_like import arcs_with_capacity, require_networkx
 from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
 from jaxmatch._common.symbolic import is_symbolic
@@ -143,6 +144,37 @@ class FlowNetwork:
         return network, csr.data[: len(senders)].copy()
 
     @staticmethod
+    def from_networkx(
+        graph: Any, capacity: str = "capacity", *, layout: str = "rcsr"
+    ) -> tuple[FlowNetwork, np.ndarray, list[Any]]:
+        """Build the network of a networkx graph, and return its capacities and nodes.
+
+        As for `networkx.maximum_flow`: an undirected edge is two edges of the network, and an edge
+        without the attribute has capacity +inf. Edges are those of `graph.edges` in their order;
+        of an undirected graph all of them follow once more, reversed.
+
+        >>> import jaxmatch as jm, networkx as nx
+        >>> graph = nx.DiGraph()
+        >>> graph.add_edge("s", "a", capacity=3)
+        >>> graph.add_edge("a", "t", capacity=2)
+        >>> network, capacity, nodes = jm.FlowNetwork.from_networkx(graph)
+        >>> jm.maximum_flow(network, capacity, nodes.index("s"), nodes.index("t")).value
+        array(2)
+
+        **Arguments:** `graph`, the name of the attribute of edges, and `layout` as for
+        [`from_edges`][jaxmatch.FlowNetwork.from_edges].
+
+        **Returns:** the network, capacities as a NumPy array `[e]`, and the list of nodes: node k
+        of the network is `nodes[k]`.
+
+        **Raises:** `TypeError` for anything else, `ValueError` for capacities that are no numbers.
+        """
+        require_networkx(graph, "`from_edges` takes lists of edges")
+        tail, head, capacities = arcs_with_capacity(graph, capacity)
+        nodes = list(graph.nodes)
+        return FlowNetwork.from_edges(tail, head, len(nodes), layout=layout), capacities, nodes
+
+    @staticmethod
     def stack(
         networks: Sequence[FlowNetwork],
         *,
@@ -211,7 +243,7 @@ class FlowNetwork:
         return self.arc_ptr.shape[:-1]
 
     def __repr__(self) -> str:
-        if not all(hasattr(x, "shape") for x in jax.tree.leaves(self)):
+        if not all(hasattr(getattr(self, name), "shape") for name in _ARRAYS):
             return f"FlowNetwork(layout={self.layout!r})"  # inside of JAX: leaves are anything
         sizes: dict[str, Any] = {"batch_shape": self.batch_shape} if self.batch_shape else {}
         sizes |= {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "layout": self.layout}

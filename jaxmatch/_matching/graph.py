@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
+from jaxmatch._common.networkx_like import pairs_between, require_networkx, sides
 from jaxmatch._common.registered import registered
 from jaxmatch._common.stacking import padded_size, to_stack
 from jaxmatch._common.typing import Array, ArrayLike, Int
@@ -235,6 +236,37 @@ class BipartiteGraph:
         indices = indices[(indices < (n, m)).all(-1)]
         rows = as_vertices("A.indices[:, 0]", indices[:, 0], n)
         return _build(rows, as_vertices("A.indices[:, 1]", indices[:, 1], m), n, m)
+
+    @staticmethod
+    def from_networkx(
+        graph: Any, top_nodes: Iterable[Any] | None = None
+    ) -> tuple[BipartiteGraph, list[Any], list[Any]]:
+        """Build the graph of a bipartite networkx graph, and return the nodes of both sides.
+
+        >>> import jaxmatch as jm, networkx as nx
+        >>> graph, rows, cols = jm.BipartiteGraph.from_networkx(
+        ...     nx.Graph([("a", 1), ("b", 1), ("b", 2)]), top_nodes=["a", "b"]
+        ... )
+        >>> res = jm.maximum_bipartite_matching(graph)
+        >>> {rows[i]: cols[j] for i, j in enumerate(res.col4row) if j >= 0}
+        {'a': 1, 'b': 2}
+
+        **Arguments:**
+
+        - `graph`: a networkx graph; the direction of edges is ignored.
+        - `top_nodes`: the nodes that become rows; by default those with the attribute `bipartite`
+          0, where every node has it. All others become columns.
+
+        **Returns:** the graph, and the lists of nodes that are its rows and its columns.
+
+        **Raises:** `TypeError` for anything else, `ValueError` for an edge within a side and for
+        `top_nodes` that are missing.
+        """
+        require_networkx(graph, "`from_edges` takes lists of edges")
+        rows, cols = sides(graph, top_nodes)
+        of_row, of_col = pairs_between(graph, rows, cols)
+        shape = (len(rows), len(cols))
+        return BipartiteGraph.from_edges(of_row, of_col, shape), rows, cols
 
     @staticmethod
     def stack(
