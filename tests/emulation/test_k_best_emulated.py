@@ -158,3 +158,24 @@ def test_costs_that_are_rounded_are_sorted(library):
     assert (res.gap > 0).all()
     for b in range(2):
         assert_true(cost[b], problem(res, b))
+
+
+@pytest.mark.parametrize("large", [1e9, 1e30, float(np.finfo(np.float64).max)])
+def test_large_numbers(library, large):
+    """They come last, and round nothing; the second problem needs one, the third several."""
+    random = np.random.default_rng(6)
+    cost = random.random((3, 4, 5))
+    forbidden = random.random(cost.shape) < 0.4
+    forbidden[1, 2] = forbidden[2, 1:] = True
+    for numbers, maximize in ((np.where(forbidden, large, cost), False), (cost, True)):
+        numbers = np.where(forbidden, -large, cost) if maximize else numbers
+        res, _ = solve(library, numbers, 5, maximize=maximize)
+        again, _ = solve(library, numbers, 5, seed=1, shared=0, maximize=maximize)
+        assert_same_bits(again, res)
+        assert (res.status == jm.Status.OPTIMAL).all() and (res.count == 5).all()
+        for b in range(3):
+            on_cpu = jm.k_best_assignments(numbers[b], 5, maximize=maximize)
+            np.testing.assert_array_equal(res.col4row[b], on_cpu.col4row)
+            np.testing.assert_array_equal(res.cost[b], on_cpu.cost)
+            np.testing.assert_array_equal(res.row_dual[b], on_cpu.row_dual)
+        assert res.gap[0] <= 1e-12

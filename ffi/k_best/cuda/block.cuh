@@ -2,10 +2,15 @@
 #ifndef JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
 #define JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
 
+#include <cmath>
+#include <cstring>
+
 #include "assignment/cuda/arithmetic.cuh"
 #include "k_best/cuda/workspace.h"
 
 namespace jaxmatch::k_best {
+
+#include "common/cost_levels.inc.h"
 
 using assignment::kAllLanes, assignment::lanes_below;
 
@@ -58,6 +63,8 @@ struct Child {
   }
 };
 
+constexpr int kExponentWords = 64;  // of 32 bits, of a set
+
 // In the shared memory of a block.
 struct alignas(16) Shared {
   Child best[kWarps];     // each warp's
@@ -66,15 +73,21 @@ struct alignas(16) Shared {
   int64_t limit;    // nothing that costs as much is needed
   int64_t* costs;   // [rows + 1, stride] in units
   double scale;     // from costs to units; negative to maximise
+  double greatest;  // magnitude of finite costs
+  double lowest;    // of those that are not 0
   bool exact;       // no cost was rounded
   bool transposed;  // canonical rows are columns of the problem
   bool exists;      // there is an assignment
+  bool draws;       // levels of costs are nearer than given
   int32_t rows, cols, stride;
   int32_t n, m;  // rows and columns of the problem that exist
   int32_t most;  // nodes
   int32_t size;  // nodes so far
   int32_t known;
   int32_t counts[kNumCounts];
+  uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
+  CostLevels levels;
+  CostMap map;
   KBestProblem problem;
   Workspace workspace;
   State state;

@@ -58,41 +58,64 @@ __device__ inline void find_form(Block block) {
   block.sync();
 }
 
-// Looks at all costs and chooses the unit. Returns the status.
-__device__ inline Status choose_unit(Block block) {
-  Shared& s = block.s;
+// Calls f(cost) for all costs between rows and columns that exist, signed as in a minimisation.
+template <class F>
+__device__ void each_real_cost(Block block, const F& f) {
+  const Shared& s = block.s;
   const KBestProblem& p = s.problem;
-  const bool whole = is_integer(p.cost_dtype);
-  const double sign = p.maximize ? -1 : 1, infinity = __builtin_huge_val();
-  bool invalid = false;
-  uint64_t most = 0;  // magnitudes of floats are ordered like their bits
+  const double sign = p.maximize ? -1 : 1;
+  block.each_by_warp(s.n, [&](int64_t i) {
+    const int64_t row = int64_t(s.workspace.n_list[i]) * p.m;
+    block.each_lane(s.m, [&](int64_t j) { f(sign * real_cost(p, row + s.workspace.m_list[j])); });
+  });
+}
+
+// Looks at all integers. Returns the status.
+__device__ inline Status check_integers(Block block) {
+  const Shared& s = block.s;
+  const KBestProblem& p = s.problem;
+  uint64_t most = 0;
   block.each_by_warp(s.n, [&](int64_t i) {
     const int64_t row = int64_t(s.workspace.n_list[i]) * p.m;
     block.each_lane(s.m, [&](int64_t j) {
-      const int64_t at = row + s.workspace.m_list[j];
-      if (whole) {
-        const int64_t x = integer_cost(p, at);
-        most = max(most, x < 0 ? 0 - uint64_t(x) : uint64_t(x));
-      } else {
-        const double x = sign * real_cost(p, at), size = fabs(x);
-        invalid |= !(x > -infinity);
-        if (size < infinity) most = max(most, uint64_t(__double_as_longlong(size)));
-      }
+      const int64_t x = integer_cost(p, row + s.workspace.m_list[j]);
+      most = max(most, x < 0 ? 0 - uint64_t(x) : uint64_t(x));
     });
+  });
+  most = block.most(most);
+  return most > uint64_t(kMostInAll / (int64_t(s.rows) + 1)) ? kOverflow : kOptimal;
+}
+
+// Looks at all floats. Returns the status.
+__device__ inline Status check_reals(Block block) {
+  Shared& s = block.s;
+  const double infinity = __builtin_huge_val();
+  bool invalid = false;
+  // Magnitudes of floats are ordered like their bits.
+  const uint64_t last = uint64_t(__double_as_longlong(infinity));
+  uint64_t most = 0, least = 0;  // least: how far below infinity
+  each_real_cost(block, [&](double x) {
+    const double size = fabs(x);
+    invalid |= !(x > -infinity);
+    if (!(size < infinity)) return;
+    const uint64_t bits = uint64_t(__double_as_longlong(size));
+    most = max(most, bits);
+    if (bits > 0) least = max(least, last - bits);
   });
   invalid = block.any(invalid);
   most = block.most(most);
-  if (invalid) return kInvalidCost;
-  const int64_t each = kMostInAll / (int64_t(s.rows) + 1);
-  if (whole && most > uint64_t(each)) return kOverflow;
+  least = block.most(least);
   block.one([&] {
-    const double greatest = __longlong_as_double(int64_t(most));
-    const int bits = min(ilogb(double(each)), kMostFloatBits);
-    const int exponent = bits - (greatest > 0 ? ilogb(greatest) + 1 : 0);
-    s.scale = whole ? sign : sign * ldexp(1.0, min(exponent, 1000));
+    s.greatest = __longlong_as_double(int64_t(most));
+    s.lowest = __longlong_as_double(int64_t(last - least));
   });
   block.sync();
-  return kOptimal;
+  return invalid ? kInvalidCost : kOptimal;
+}
+
+// Looks at all costs. Returns the status.
+__device__ inline Status check_costs(Block block) {
+  return is_integer(block.s.problem.cost_dtype) ? check_integers(block) : check_reals(block);
 }
 
 // Fills the matrix of costs in units.
@@ -115,9 +138,11 @@ __device__ inline void convert_costs(Block block) {
         out[j] = scale < 0 ? -x : x;
         return;
       }
-      const double real = real_cost(p, at), y = real * scale;
+      const double given = scale < 0 ? -real_cost(p, at) : real_cost(p, at);
+      const double real = s.map.of(given), y = real * fabs(scale);
       const bool allowed = y < __builtin_huge_val();
       out[j] = allowed ? as_integer(y) : kForbidden;
+      rounded |= real < given;
       rounded |= allowed && (double(out[j]) != y || (out[j] == 0 && real != 0));
     });
   });

@@ -6,6 +6,7 @@
 #include "k_best/batch.h"
 #include "k_best/cuda/costs.cuh"
 #include "k_best/cuda/finish.cuh"
+#include "k_best/cuda/levels.cuh"
 #include "k_best/cuda/partition.cuh"
 #include "k_best/cuda/search.cuh"
 
@@ -129,43 +130,68 @@ __device__ inline void list_others(Block block, WarpSearch& search) {
   }
 }
 
+// Lists the best assignments for the costs as they are now, `most` of them if there are so many.
+__device__ inline void list_all(Block block) {
+  Shared& s = block.s;
+  WarpSearch search(block);
+  if (block.warp() == 0) {
+    const bool exists = search.find_best();
+    if (block.lane() == 0) s.exists = exists;
+  }
+  block.one([&] {
+    s.size = s.known = 1;
+    s.workspace.known[0] = 0;
+    s.limit = s.most == 1 ? 0 : kFar;
+  });
+  if (block.lane() == 0) s.found[block.warp()] = kFar;
+  block.sync();
+  if (s.exists && s.most > 1) {
+    Partition(block, 0).run();
+    Children(block).renew(0);
+    block.sync();
+    list_others(block, search);
+  }
+  if (block.lane() == 0) {
+    for (int k = 0; k < kNumCounts; ++k) atomicAdd(&s.counts[k], search.counts[k]);
+  }
+  block.sync();
+}
+
+// Solves without the higher levels of costs if there are enough assignments, then with more levels.
+// Those below are rounded at the scale of a higher level, which is drawn near them for that. Then
+// duals prove nothing if the best assignment has one of its costs, and are computed once more.
+__device__ inline void solve_levels(Block block) {
+  Shared& s = block.s;
+  find_levels(block);
+  bool duals = false;
+  for (int end = 1;;) {
+    const bool drawn = set_map(block, end, !duals);
+    convert_costs(block);
+    list_all(block);
+    if (duals) return write_duals(block);
+    if ((!s.exists || s.size < s.most) && end < s.levels.count) {
+      ++end;
+      continue;
+    }
+    if (!s.exists) return write_failure(block, kInfeasible);
+    write_solution(block);
+    if (!drawn || !first_pays(block)) return;
+    duals = true;
+    block.one([&] { s.most = 1; });
+    block.sync();
+  }
+}
+
 __device__ inline void solve_k_best(Block block) {
   Shared& s = block.s;
   find_form(block);
-  const Status status = choose_unit(block);
+  const Status status = check_costs(block);
   block.one([&] { s.counts[kSearches] = s.counts[kScans] = 0; });
   block.sync();
   if (status != kOptimal) {
     write_failure(block, status);
   } else {
-    convert_costs(block);
-    WarpSearch search(block);
-    if (block.warp() == 0) {
-      const bool exists = search.find_best();
-      if (block.lane() == 0) s.exists = exists;
-    }
-    block.one([&] {
-      s.size = s.known = 1;
-      s.workspace.known[0] = 0;
-      s.limit = s.most == 1 ? 0 : kFar;
-    });
-    if (block.lane() == 0) s.found[block.warp()] = kFar;
-    block.sync();
-    if (s.exists && s.most > 1) {
-      Partition(block, 0).run();
-      Children(block).renew(0);
-      block.sync();
-      list_others(block, search);
-    }
-    if (block.lane() == 0) {
-      for (int k = 0; k < kNumCounts; ++k) atomicAdd(&s.counts[k], search.counts[k]);
-    }
-    block.sync();
-    if (s.exists) {
-      write_solution(block);
-    } else {
-      write_failure(block, kInfeasible);
-    }
+    solve_levels(block);
   }
   block.one([&] {
     for (int k = 0; k < kNumCounts; ++k) s.problem.counts[k] = s.counts[k];
