@@ -7,49 +7,50 @@
 
 #include "sparse_assignment/numbers.h"
 #include "sparse_assignment/problem.h"
+#include "sparse_assignment/tiers.h"
 
 namespace jaxmatch::sparse_assignment {
 
 constexpr int32_t kNone = -1;
-constexpr int64_t kNever = INT64_MAX;
-// Sums of costs along a path stay below 2^61; units of floats are in doubles, rounded exactly.
-constexpr double kMostOnPath = 0x1p61;
-constexpr int kMostFloatBits = 50;
-// The price of rows is on a path at most twice, and outweighs all other costs there.
-constexpr int kMostPriceBits = 57;
 
-// Costs that count: those of a maximisation are negated, infinite ones left out.
-struct CostRange {
-  double most = 0;  // the greatest magnitude of all costs
-  bool whole = true;
-  bool invalid = false;  // NaN, or infinite on the side that does not forbid
-
-  JAXMATCH_HOST_DEVICE void include(double x) {
-    invalid |= !(x > -HUGE_VAL);
-    if (!(x < HUGE_VAL)) return;
-    const double size = fabs(x);
-    most = size > most ? size : most;
-    whole &= x == rint(x);
-  }
+// Integers of two sizes count units. In both, sums of costs along a path stay below
+// 2^kMostOnPathBits, and the greatest float is less than 2^kMostFloatBits units. The price of rows
+// is on a path at most twice, and outweighs all other costs there.
+template <class Int>
+struct UnitLimits;
+template <>
+struct UnitLimits<int64_t> {
+  static constexpr int kMostOnPathBits = 61, kMostFloatBits = 50, kMostPriceBits = 57;
+  static constexpr int64_t kNever = INT64_MAX;
 };
+template <>
+struct UnitLimits<__int128> {
+  static constexpr int kMostOnPathBits = 124, kMostFloatBits = 113, kMostPriceBits = 120;
+  static constexpr __int128 kNever = __int128(~(unsigned __int128)(0) >> 1);
+};
+template <class Int>
+constexpr Int kNeverOf = UnitLimits<Int>::kNever;
+constexpr int64_t kNever = kNeverOf<int64_t>;
 
-struct Units {
+template <class Int>
+struct UnitsOf {
   double scale = 1;  // from costs to units; negative for a maximisation
-  int64_t must = 0;  // units that a column that must be matched pays to stay
-  int64_t stay = 0;  // units that a row pays to stay, if as many pairs as possible are wanted
+  Int must = 0;      // units that a column that must be matched pays to stay
+  Int stay = 0;      // units that a row pays to stay, if as many pairs as possible are wanted
 
   // From a cost as given, which is finite.
-  JAXMATCH_DEVICE int64_t at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
+  JAXMATCH_DEVICE Int at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
     const double x = real_at(costs, dtype, k), y = x * scale, nearest = rint(y);
     if (is_integer(dtype)) {
       const int64_t whole = whole_at(costs, dtype, k);
-      if (scale == 1 || scale == -1) return scale < 0 ? -whole : whole;
+      if (scale == 1 || scale == -1) return scale < 0 ? -Int(whole) : Int(whole);
       *rounded |= int64_t(x) != whole;
     }
     *rounded |= nearest != y || (y == 0 && x != 0);
-    return int64_t(nearest);
+    return Int(nearest);
   }
 };
+using Units = UnitsOf<int64_t>;
 
 // The power of two that leaving a row costs, if that outweighs every other difference. It may
 // exceed the range of doubles.
@@ -64,29 +65,35 @@ JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double mo
 
 // The unit and the price of rows, if as many pairs as possible are wanted. False if integers do not
 // fit.
-JAXMATCH_HOST_DEVICE inline bool choose_price_of_rows(const SparseProblem& p, double most,
-                                                      bool whole, Units* units) {
+template <class Int>
+JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double most, bool whole,
+                                               UnitsOf<Int>* units) {
+  constexpr int kMostPriceBits = UnitLimits<Int>::kMostPriceBits;
+  constexpr int kMostFloatBits = UnitLimits<Int>::kMostFloatBits;
   const double sign = p.maximize ? -1 : 1;
   const int of_price = price_exponent(p, most);
   if (whole) {
     const int bits = of_price < kMostPriceBits ? of_price : kMostPriceBits;
     units->scale = sign;
-    units->stay = int64_t(1) << bits;
+    units->stay = Int(1) << bits;
     return of_price <= kMostPriceBits;
   }
   const int of_costs = kMostFloatBits - (most > 0 ? ilogb(most) : -1) - 1;
   const int wanted = kMostPriceBits - of_price < of_costs ? kMostPriceBits - of_price : of_costs;
   const int exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
-  const int64_t stay = int64_t(ldexp(1.0, exponent + of_price));
+  const Int stay = Int(ldexp(1.0, exponent + of_price));
   units->stay = stay > 1 ? stay : 1;
   return true;
 }
 
 // The least unit for which sums along paths fit. `musts`: some column must be matched though others
 // may stay. False if integers do not fit.
-JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const CostRange& range,
-                                              bool integers, bool musts, Units* units) {
+template <class Int>
+JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& range,
+                                       bool integers, bool musts, UnitsOf<Int>* units) {
+  constexpr int kMostOnPathBits = UnitLimits<Int>::kMostOnPathBits;
+  constexpr int kMostFloatBits = UnitLimits<Int>::kMostFloatBits;
   const bool whole = integers && range.whole;
   if (p.cardinality == Cardinality::kMaximum) {
     return choose_price_of_rows(p, range.most, whole, units);
@@ -100,15 +107,17 @@ JAXMATCH_HOST_DEVICE inline bool choose_units(const SparseProblem& p, const Cost
   if (musts) most = most > 0 ? most * arcs * 2 : 1;
   if (whole) {
     units->scale = sign;
-    units->must = int64_t(most < kMostOnPath ? most : kMostOnPath);
-    return most * arcs <= kMostOnPath;
+    const double most_on_path = ldexp(1.0, kMostOnPathBits);
+    units->must = Int(most < most_on_path ? most : most_on_path);
+    return most * arcs <= most_on_path;
   }
-  const int fit = ilogb(kMostOnPath / arcs), bits = fit < kMostFloatBits ? fit : kMostFloatBits;
+  const int fit = ilogb(ldexp(1.0, kMostOnPathBits) / arcs),
+            bits = fit < kMostFloatBits ? fit : kMostFloatBits;
   const int of_most = most > 0 ? ilogb(most) + shift : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
   // At least one unit, if all costs round to none.
-  const int64_t must = int64_t(ldexp(most, exponent + shift));
+  const Int must = Int(ldexp(most, exponent + shift));
   units->must = must > 1 ? must : 1;
   return true;
 }

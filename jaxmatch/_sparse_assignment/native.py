@@ -27,8 +27,12 @@ def sparse_assignment(
     maximize: bool,
     cardinality: str,
     platform: Literal["cpu", "cuda"],
+    precise: bool = False,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
     """Solves every problem of the batch in one native call. Arguments must be checked.
+
+    `precise`: on the CPU, integers that count units are wide enough that the gap is a few roundings
+    of the chosen costs, however large others are.
 
     The graph has the batch dimensions of the costs, or none: then it is not copied. Returns also
     the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches
@@ -53,6 +57,7 @@ def sparse_assignment(
         workspace=[size("sparse_assignment.workspace", *sizes)] if by_cols else [],
         maximize=maximize,
         cardinality=cardinality,
+        **({} if by_cols else {"precise": precise}),
     )
 
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
+from jaxmatch._ffi.host_call import host_call
+from jaxmatch._ffi.libraries import has_cpu_library
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.solve import solve_sparse_assignment
 
@@ -40,7 +43,8 @@ def min_weight_full_bipartite_matching(
 
     **Raises:** as scipy, `TypeError` for what is not sparse or of another format, `ValueError` for
     weights that are not real numbers, and if no full matching exists; also `ValueError` for NaN and
-    infinite weights of the wrong sign.
+    infinite weights of the wrong sign, and for
+    weights so far apart that the optimum cannot be told from other matchings.
     [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment] works inside `jit`.
     """
     if not hasattr(biadjacency, "tocsr"):
@@ -58,19 +62,57 @@ def min_weight_full_bipartite_matching(
             "`biadjacency` must hold real numbers (expected a matrix containing numerical "
             f"entries), got {biadjacency.dtype}; cast it."
         )
-    graph, cost = BipartiteGraph.from_scipy_with_cost(
-        _with_sums(biadjacency), maximize=bool(maximize)
-    )
+    A = _with_sums(biadjacency)
+    cost = A.data
     if cost.dtype == np.uint64 and cost.max(initial=0) > np.iinfo(np.int64).max:
         raise ValueError(f"{_SCIPY_SAYS[Status.OVERFLOW]}. {Status.OVERFLOW.advice}")
-    wide = cost.astype(np.float64 if cost.dtype.kind == "f" else np.int64)
-    res = solve_sparse_assignment(graph, wide, maximize=bool(maximize))
-    status = Status(int(res.status))
+    cost = cost.astype(np.float64 if cost.dtype.kind == "f" else np.int64, copy=False)
+    if has_cpu_library():
+        status, col4row, gap, edge = _solve_here(A, cost, bool(maximize))
+    else:
+        status, col4row, gap, edge = _solve_elsewhere(A, cost, bool(maximize))
     if status != Status.OPTIMAL:
         raise ValueError(f"{_SCIPY_SAYS[status]}. {status.advice}")
-    col4row = np.asarray(res.col4row)
+    if gap > 0 and not gap <= _SMALL_PART * np.abs(cost[edge[edge >= 0]]).sum():
+        raise ValueError(
+            "weights lie too far apart: of these matchings, rounding hides which one is best. "
+            "Leave out edges in place of a large number, and divide the others by a common factor."
+        )
     row_ind = np.flatnonzero(col4row >= 0).astype(np.int32)
     return row_ind, col4row[row_ind]
+
+
+def _solve_here(
+    A: Any, cost: np.ndarray, maximize: bool
+) -> tuple[Status, np.ndarray, float, np.ndarray]:
+    """Status, pairs, gap, and the edge of each row, by the solver for this host."""
+    (n, m), index, real = A.shape, np.int32, np.float64
+    if max(n, m) > MOST_VERTICES or cost.size > MOST_GRAPH_EDGES:
+        raise ValueError(f"`biadjacency` is too large: {n} x {m} with {cost.size} edges.")
+    operands = [A.indptr.astype(index, copy=False), A.indices.astype(index, copy=False), cost]
+    results = (
+        *[((n,), index), ((m,), index), ((n,), index), ((), real), ((n,), real), ((m,), real)],
+        *[((), real), ((), index), ((2,), index)],
+    )
+    attributes = (
+        *[("cardinality", "full"), ("maximize", maximize), ("precise", True), ("present", "")],
+    )
+    found = host_call("jaxmatch_sparse_assignment", operands, results, (2, 1), attributes)
+    return Status(int(found[7])), found[0], float(found[6]), found[2]
+
+
+def _solve_elsewhere(
+    A: Any, cost: np.ndarray, maximize: bool
+) -> tuple[Status, np.ndarray, float, np.ndarray]:
+    """The same by JAX."""
+    graph, cost = BipartiteGraph.from_scipy_with_cost(A, maximize=maximize)
+    res = solve_sparse_assignment(graph, cost, maximize=maximize)
+    col4row = np.asarray(res.col4row)
+    rows = np.repeat(np.arange(len(col4row)), np.diff(A.indptr))
+    edge = np.full(len(col4row), -1)
+    own = np.flatnonzero(A.indices == col4row[rows])
+    edge[rows[own]] = own
+    return Status(int(res.status)), col4row, float(res.gap), edge
 
 
 def _with_sums(A: Any) -> Any:
@@ -81,6 +123,9 @@ def _with_sums(A: Any) -> Any:
         A.sum_duplicates()
     return A
 
+
+# Of the chosen weights, what rounding inside of the solver may cost.
+_SMALL_PART = 2.0**-36
 
 _SCIPY_SAYS = {
     Status.INFEASIBLE: "no full matching exists",

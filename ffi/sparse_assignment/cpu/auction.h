@@ -8,39 +8,50 @@
 #include <vector>
 
 #include "sparse_assignment/cpu/bids.h"
+#include "sparse_assignment/cpu/feasible.h"
 
 namespace jaxmatch::sparse_assignment {
 
+template <class Int>
 class Auction {
  public:
-  explicit Auction(MatchingState& s) : s_(s), waiting_(size_t(s.c.rows)) {}
+  explicit Auction(MatchingState<Int>& s) : s_(s), waiting_(size_t(s.c.rows)) {}
 
   // Sets the prices, keeps the pairs that are exact, and the duals of these rows. Prices that are
-  // nearly right are a `warm` start, of the last scale alone.
-  void hold(bool warm) {
+  // nearly right are a `warm` start, of the last scale alone. False if not all rows can be matched.
+  bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
-    const int64_t range = spread();
-    const int64_t last = std::max<int64_t>(range / (4 * int64_t(s_.c.rows)), 1);
-    for (int64_t epsilon = warm ? last : std::max<int64_t>(range / kFirst, 1);;
-         epsilon /= kFactor) {
+    // After so many bids a matching takes about a fiftieth of the time so far.
+    constexpr int64_t kBidsBeforeMatching = 8;
+    bool is_known = false;
+    const Int range = spread();
+    const Int last = std::max<Int>(range / (4 * int64_t(s_.c.rows)), 1);
+    for (Int epsilon = warm ? last : std::max<Int>(range / kFirst, 1);; epsilon /= kFactor) {
       epsilon = std::max(epsilon, last);
       begin(epsilon);
       const int64_t few = epsilon == last ? s_.c.rows / 1024 : s_.c.rows / kStop;
       for (int64_t left = kMostBidsPerRow * s_.c.rows; size_ > few && left > 0; --left)
         bid(epsilon);
+      if (!is_known && size_ > 0 && s_.bids > kBidsBeforeMatching * s_.c.rows) {
+        if (!can_match_rows(s_)) return false;
+        is_known = true;
+      }
       if (epsilon == last) break;
     }
     begin(0);
+    return true;
   }
 
  private:
-  int64_t spread() const {
-    int64_t least = kNever, most = -kNever;
-    for (const Edge& e : s_.c.edges) {
+  static constexpr Int kNever = kNeverOf<Int>;
+
+  Int spread() const {
+    Int least = kNever, most = -kNever;
+    for (const auto& e : s_.c.edges) {
       least = std::min(least, e.cost);
       most = std::max(most, e.cost);
     }
-    return std::max<int64_t>(most - least, 1);
+    return std::max<Int>(most - least, 1);
   }
 
   void push(int32_t i) {
@@ -50,17 +61,17 @@ class Auction {
   }
 
   // Frees the rows that pay more than epsilon above their least.
-  void begin(int64_t epsilon) {
+  void begin(Int epsilon) {
     head_ = size_ = 0;
     for (int32_t i = 0; i < s_.c.rows; ++i) {
       int64_t& pair = s_.pair[size_t(i)];
       if (pair != kFree) {
-        int64_t least = kNever;
+        Int least = kNever;
         for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) {
           least = std::min(least, s_.reduced(s_.c.edges[size_t(k)]));
         }
         s_.u[size_t(i)] = least;
-        const Edge& e = s_.c.edges[size_t(pair)];
+        const auto& e = s_.c.edges[size_t(pair)];
         if (s_.reduced(e) - least <= epsilon) continue;
         s_.row4col[size_t(e.col)] = kNone;
         pair = kFree;
@@ -69,13 +80,13 @@ class Auction {
     }
   }
 
-  void bid(int64_t epsilon) {
+  void bid(Int epsilon) {
     const int32_t i = waiting_[head_];
     head_ = head_ + 1 == waiting_.size() ? 0 : head_ + 1;
     --size_;
     ++s_.bids;
     s_.poll.after(16 + s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)]);
-    const Choice best = best_of(s_, i);
+    const Choice<Int> best = best_of(s_, i);
     if (best.edge == kFree) return;  // no edges
     const int32_t j = s_.c.edges[size_t(best.edge)].col, before = s_.row4col[size_t(j)];
     s_.v[size_t(j)] -= (best.next == kNever ? 0 : best.next - best.least) + epsilon;
@@ -86,7 +97,7 @@ class Auction {
     push(before);
   }
 
-  MatchingState& s_;
+  MatchingState<Int>& s_;
   std::vector<int32_t> waiting_;  // a ring
   size_t head_ = 0;
   int64_t size_ = 0;

@@ -12,11 +12,12 @@
 namespace jaxmatch::sparse_assignment {
 
 // The best two choices of a row: edges, or to stay.
+template <class Int>
 struct Choice {
-  int64_t least = kNever, next = kNever;
+  Int least = kNeverOf<Int>, next = kNeverOf<Int>;
   int64_t edge = kFree, other = kFree;  // that of the least and of the next, or kStays
 
-  void include(int64_t x, int64_t e) {
+  void include(Int x, int64_t e) {
     if (x < least) {
       next = least;
       other = edge;
@@ -29,18 +30,20 @@ struct Choice {
   }
 };
 
-inline Choice best_of(const MatchingState& s, int32_t i) {
-  Choice found;
+template <class Int>
+Choice<Int> best_of(const MatchingState<Int>& s, int32_t i) {
+  Choice<Int> found;
   for (int64_t k = s.c.first[size_t(i)]; k < s.c.first[size_t(i) + 1]; ++k) {
     found.include(s.reduced(s.c.edges[size_t(k)]), k);
   }
-  if (s.c.stay[size_t(i)] != kNever) found.include(s.c.stay[size_t(i)], kStays);
+  if (s.c.stay[size_t(i)] != kNeverOf<Int>) found.include(s.c.stay[size_t(i)], kStays);
   return found;
 }
 
 // Returns the rows that stay free: what they could take is held at the same price, or their bids
 // are used up.
-inline std::vector<int32_t> hold_bids(MatchingState& s) {
+template <class Int>
+std::vector<int32_t> hold_bids(MatchingState<Int>& s) {
   constexpr int64_t kBidsPerRow = 16;
   std::vector<int32_t> waiting, left;
   for (int32_t i = s.c.rows; i-- > 0;) {
@@ -55,7 +58,7 @@ inline std::vector<int32_t> hold_bids(MatchingState& s) {
     }
     ++s.bids;
     s.poll.after(16 + s.c.first[size_t(i) + 1] - s.c.first[size_t(i)]);
-    Choice best = best_of(s, i);
+    Choice<Int> best = best_of(s, i);
     if (best.edge == kStays) {
       s.pair[size_t(i)] = kStays;
       s.u[size_t(i)] = best.least;
@@ -63,7 +66,7 @@ inline std::vector<int32_t> hold_bids(MatchingState& s) {
     }
     // Of two equal ones, one without a row; a sole choice is taken if it is free.
     const auto holder = [&](int64_t e) { return s.row4col[size_t(s.c.edges[size_t(e)].col)]; };
-    const bool drops = best.least < best.next && best.next != kNever;
+    const bool drops = best.least < best.next && best.next != kNeverOf<Int>;
     if (best.edge != kFree && !drops && holder(best.edge) != kNone) {
       if (best.next == best.least && best.other == kStays) {
         s.pair[size_t(i)] = kStays;

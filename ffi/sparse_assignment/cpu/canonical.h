@@ -28,36 +28,45 @@ double as_double(T x) {
   }
 }
 
-struct Edge {
-  int64_t cost;
+template <class Int>
+struct EdgeOf {
+  Int cost;
   int32_t col;
   int32_t place;  // in col_ind
 };
 
-struct Canonical {
+template <class Int>
+struct CanonicalOf {
   int32_t rows = 0, cols = 0;
   bool transposed = false;
   bool all_matched = false;    // no row and no column can stay
   bool all_may_stay = false;   // of the rows; then no dual exceeds the price of that
   std::vector<int64_t> first;  // [rows + 1]
-  std::vector<Edge> edges;
-  std::vector<int64_t> stay;    // [rows]
-  std::vector<int64_t> offset;  // [cols] subtracted from the edges of a column; empty: nothing
-  std::vector<bool> must;       // [cols] columns that must be matched; empty: none
-  double scale = 1;             // from costs to units
-  bool exact = true;            // no cost was rounded
-  int64_t terms = 0;            // most costs of a solution
+  std::vector<EdgeOf<Int>> edges;
+  std::vector<Int> stay;    // [rows]
+  std::vector<Int> offset;  // [cols] subtracted from the edges of a column; empty: nothing
+  std::vector<bool> must;   // [cols] columns that must be matched; empty: none
+  double scale = 1;         // from costs to units
+  bool exact = true;        // no cost was rounded
+  int64_t terms = 0;        // most costs of a solution
 };
 
-template <class T>
+template <class Int>
+struct MatchingState;
+
+// Costs from `limit` on are +inf.
+template <class T, class Int>
 class CanonicalForm {
  public:
-  CanonicalForm(const SparseProblem& p, Canonical* out)
-      : p_(p), cost_(static_cast<const T*>(p.cost)), c_(*out) {}
+  CanonicalForm(const SparseProblem& p, double limit, CanonicalOf<Int>* out)
+      : p_(p), cost_(static_cast<const T*>(p.cost)), c_(*out) {
+    range_.limit = limit;
+  }
 
+  // Reads the range of the costs.
+  Status read() { return is_sound() ? summarize() : kInvalidGraph; }
+  // After that, writes the canonical form.
   Status build() {
-    if (!is_sound()) return kInvalidGraph;
-    if (const Status status = summarize(); status != kOptimal) return status;
     const bool gives_price = p_.unmatched_cost != nullptr;
     c_.transposed = !gives_price && !is_maximum() && exist_[0] > exist_[1];
     c_.rows = int32_t(c_.transposed ? p_.m : p_.n);
@@ -76,6 +85,44 @@ class CanonicalForm {
     }
     if (c_.all_matched) coarsen();
     return kOptimal;
+  }
+  const CostRange& range() const { return range_; }
+  bool is_integral() const { return std::is_integral_v<T> && range_.whole; }
+  // The exponents of all costs below the limit that are not zero.
+  Exponents exponents() const {
+    Exponents found{};
+    const double limit = range_.limit;
+    each_cost([&](double x) {
+      if (x == 0 || !(x < limit)) return;
+      const int at = Exponents::place_of(x);
+      found.word[at / 32] |= uint32_t(1) << (at % 32);
+    });
+    return found;
+  }
+  // Whether the duals prove that nothing beyond the limit is worth its cost.
+  bool can_spare(const MatchingState<Int>& s) const {
+    constexpr double kRoundings = 1 - 0x1p-40;
+    const double scale = std::fabs(c_.scale) * kRoundings;
+    bool spares = true;
+    const auto expect = [&](double cost, double duals) {
+      spares &= cost < range_.limit || cost == INFINITY || duals <= cost * scale;
+    };
+    const auto of_col = [&](int64_t j) {
+      return double(s.v[size_t(j)] + (c_.offset.empty() ? Int(0) : c_.offset[size_t(j)]));
+    };
+    each_edge([&](int32_t i, int32_t j, int64_t k) {
+      const double x = cost_at(k);
+      if (x < range_.limit) return;
+      const int64_t row = c_.transposed ? j : i, col = c_.transposed ? i : j;
+      expect(x, double(s.u[size_t(row)]) + of_col(col));
+    });
+    for (int64_t i = 0; p_.unmatched_cost && i < p_.n; ++i) {
+      if (has_row(i)) expect(row_price(i), double(s.u[size_t(i)]));
+    }
+    for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
+      if (has_col(j)) expect(col_price(j), of_col(j));
+    }
+    return spares;
   }
 
  private:
@@ -100,41 +147,42 @@ class CanonicalForm {
   Status summarize() {
     for (int64_t i = 0; i < p_.n; ++i) exist_[0] += has_row(i);
     for (int64_t j = 0; j < p_.m; ++j) exist_[1] += has_col(j);
-    for (int64_t i = 0; i < p_.n; ++i) {
-      if (!has_row(i)) continue;
-      for (int64_t k = p_.row_ptr[i]; k < p_.row_ptr[i + 1]; ++k) {
-        if (has_col(p_.col_ind[k])) range_.include(sign() * as_double(cost_[k]));
-      }
-    }
-    for (int64_t i = 0; p_.unmatched_cost && i < p_.n; ++i) {
-      if (has_row(i)) range_.include(row_price(i));
-    }
+    each_cost([&](double x) { range_.include(x); });
     for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
-      if (!has_col(j)) continue;
-      range_.include(col_price(j));
-      musts_ |= col_price(j) == INFINITY;
+      musts_ |= has_col(j) && !(col_price(j) < range_.limit);
     }
     return range_.invalid ? kInvalidCost : kOptimal;
   }
+  // f(cost) for all costs and prices that count, those of a maximisation negated.
+  template <class F>
+  void each_cost(const F& f) const {
+    each_edge([&](int32_t, int32_t, int64_t k) { f(cost_at(k)); });
+    for (int64_t i = 0; p_.unmatched_cost && i < p_.n; ++i) {
+      if (has_row(i)) f(row_price(i));
+    }
+    for (int64_t j = 0; p_.unmatched_col_cost && j < p_.m; ++j) {
+      if (has_col(j)) f(col_price(j));
+    }
+  }
 
-  int64_t units_at(const void* costs, Dtype dtype, int64_t k) {
+  Int units_at(const void* costs, Dtype dtype, int64_t k) {
     bool rounded = false;
-    const int64_t units = units_.at(costs, dtype, k, &rounded);
+    const Int units = units_.at(costs, dtype, k, &rounded);
     c_.exact &= !rounded;
     return units;
   }
-  int64_t units_at(int64_t k) { return units_at(cost_, p_.cost_dtype, k); }
-  bool allowed(int64_t k) const { return sign() * as_double(cost_[k]) < INFINITY; }
+  Int units_at(int64_t k) { return units_at(cost_, p_.cost_dtype, k); }
+  double cost_at(int64_t k) const { return sign() * as_double(cost_[k]); }
 
   void set_stays() {
-    c_.stay.assign(size_t(c_.rows), kNever);
+    c_.stay.assign(size_t(c_.rows), kNeverOf<Int>);
     for (int64_t i = 0; i < c_.rows; ++i) {
       const bool exists = c_.transposed ? has_col(i) : has_row(i);
       if (!exists) {
         c_.stay[i] = 0;
       } else if (is_maximum()) {
         c_.stay[i] = units_.stay;
-      } else if (p_.unmatched_cost && row_price(i) < INFINITY) {
+      } else if (p_.unmatched_cost && row_price(i) < range_.limit) {
         c_.stay[i] = units_at(p_.unmatched_cost, p_.unmatched_dtype, i);
       }
     }
@@ -143,27 +191,33 @@ class CanonicalForm {
     c_.must.assign(size_t(c_.cols), false);
     for (int64_t j = 0; j < c_.cols; ++j) {
       if (!has_col(j)) continue;
-      c_.must[j] = !(col_price(j) < INFINITY);
+      c_.must[j] = !(col_price(j) < range_.limit);
       c_.offset[j] =
           c_.must[j] ? units_.must : units_at(p_.unmatched_col_cost, p_.unmatched_col_dtype, j);
     }
   }
 
   template <class F>
-  void each_edge(const F& f) {
+  void each_edge(const F& f) const {
     for (int32_t i = 0; i < p_.n; ++i) {
       if (!has_row(i)) continue;
       for (int64_t k = p_.row_ptr[i]; k < p_.row_ptr[i + 1]; ++k) {
         const int32_t j = p_.col_ind[k];
-        if (has_col(j) && allowed(k)) f(i, j, k);
+        if (has_col(j)) f(i, j, k);
       }
     }
+  }
+  template <class F>
+  void each_allowed(const F& f) const {
+    each_edge([&](int32_t i, int32_t j, int64_t k) {
+      if (cost_at(k) < range_.limit) f(i, j, k);
+    });
   }
   void fill() {
     c_.first.assign(size_t(c_.rows) + 1, 0);
     c_.edges.reserve(size_t(p_.row_ptr[p_.n]));
-    each_edge([&](int32_t i, int32_t j, int64_t k) {
-      const int64_t less = c_.offset.empty() ? 0 : c_.offset[j];
+    each_allowed([&](int32_t i, int32_t j, int64_t k) {
+      const Int less = c_.offset.empty() ? 0 : c_.offset[j];
       c_.edges.push_back({units_at(k) - less, j, int32_t(k)});
       c_.first[i + 1] = int64_t(c_.edges.size());
     });
@@ -171,10 +225,10 @@ class CanonicalForm {
   }
   void fill_transposed() {
     c_.first.assign(size_t(c_.rows) + 2, 0);
-    each_edge([&](int32_t, int32_t j, int64_t) { ++c_.first[j + 2]; });
+    each_allowed([&](int32_t, int32_t j, int64_t) { ++c_.first[j + 2]; });
     for (int64_t j = 0; j < c_.rows; ++j) c_.first[j + 2] += c_.first[j + 1];
     c_.edges.resize(size_t(c_.first[c_.rows + 1]));
-    each_edge([&](int32_t i, int32_t j, int64_t k) {
+    each_allowed([&](int32_t i, int32_t j, int64_t k) {
       c_.edges[size_t(c_.first[j + 1]++)] = {units_at(k), i, int32_t(k)};
     });
   }
@@ -182,22 +236,24 @@ class CanonicalForm {
   // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
   // and results should hold them.
   void coarsen() {
-    uint64_t bits = 0;
-    for (const Edge& e : c_.edges) bits |= uint64_t(e.cost);
-    if (bits == 0) return;
+    unsigned __int128 all = 0;
+    for (const EdgeOf<Int>& e : c_.edges) all |= (unsigned __int128)(e.cost);
+    if (all == 0) return;
+    const bool is_low = uint64_t(all) != 0;
+    const int zeros = is_low ? __builtin_ctzll(uint64_t(all)) : 64 + __builtin_ctzll(all >> 64);
     const int finite = std::ilogb(c_.scale) + 1000;  // so that 1 / scale is
-    const int shift = std::min(__builtin_ctzll(bits), finite);
-    for (Edge& e : c_.edges) e.cost >>= shift;
+    const int shift = std::min(zeros, finite);
+    for (EdgeOf<Int>& e : c_.edges) e.cost >>= shift;
     c_.scale = std::ldexp(c_.scale, -shift);
   }
 
   const SparseProblem& p_;
   const T* cost_;
-  Canonical& c_;
+  CanonicalOf<Int>& c_;
   int64_t exist_[2] = {0, 0};  // rows and columns
   CostRange range_;
   bool musts_ = false;  // some column must be matched
-  Units units_;
+  UnitsOf<Int> units_;
 };
 
 }  // namespace jaxmatch::sparse_assignment

@@ -70,14 +70,14 @@ double total_cost(const SparseProblem& p) {
   return sum.value();
 }
 
-template <class T>
-void write_result(const SparseProblem& p, const MatchingState& s) {
-  const Canonical& c = s.c;
+template <class T, class Int>
+void write_result(const SparseProblem& p, const MatchingState<Int>& s) {
+  const CanonicalOf<Int>& c = s.c;
   for (int64_t i = 0; i < p.n; ++i) p.col4row[i] = p.edge[i] = kNone;
   for (int64_t j = 0; j < p.m; ++j) p.row4col[j] = kNone;
   for (int32_t r = 0; r < c.rows; ++r) {
     if (s.pair[size_t(r)] < 0) continue;
-    const Edge& e = c.edges[size_t(s.pair[size_t(r)])];
+    const auto& e = c.edges[size_t(s.pair[size_t(r)])];
     const int32_t i = c.transposed ? e.col : r, j = c.transposed ? r : e.col;
     p.col4row[i] = j;
     p.row4col[j] = i;
@@ -90,7 +90,7 @@ void write_result(const SparseProblem& p, const MatchingState& s) {
     write_real(of_rows, p.result_dtype, r, double(s.u[size_t(r)]) * per_unit + 0.0);
   }
   for (int64_t k = 0; k < c.cols; ++k) {
-    const int64_t v = s.v[size_t(k)] + (c.offset.empty() ? 0 : c.offset[size_t(k)]);
+    const Int v = s.v[size_t(k)] + (c.offset.empty() ? 0 : c.offset[size_t(k)]);
     write_real(of_cols, p.result_dtype, k, double(v) * per_unit + 0.0);
   }
   write_real(p.value, p.result_dtype, 0, total_cost<T>(p));

@@ -7,7 +7,7 @@
 namespace jaxmatch::sparse_assignment {
 namespace {
 
-using Solve = void (*)(const SparseProblem&);
+using Solve = void (*)(const SparseProblem&, double part);
 
 Solve solver_for(Dtype dtype) {
   switch (dtype) {
@@ -32,12 +32,14 @@ ffi::Error SparseAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   Attributes given("jaxmatch_sparse_assignment", attributes);
   const auto batch = decode_sparse(args, rets, given);
   if (!batch.has_value()) return batch.error();
+  const double part = given.flag("precise") ? kPrecisePart : kPart;
+  if (given.failed()) return given.error();
   const Solve solve = solver_for(batch->first.cost_dtype);
   const double edges = double(batch->first.capacity),
                vertices = double(batch->first.n + batch->first.m);
   for_each_range(pool, batch->size, 1000 + 100 * (edges + vertices),
                  [&](int64_t first, int64_t last) {
-                   for (int64_t b = first; b < last; ++b) solve(problem_of(batch->first, b));
+                   for (int64_t b = first; b < last; ++b) solve(problem_of(batch->first, b), part);
                  });
   return ffi::Error::Success();
 }

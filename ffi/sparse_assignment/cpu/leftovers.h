@@ -16,9 +16,10 @@
 
 namespace jaxmatch::sparse_assignment {
 
+template <class Int>
 class Leftovers {
  public:
-  Leftovers(MatchingState& s, std::vector<int32_t> left)
+  Leftovers(MatchingState<Int>& s, std::vector<int32_t> left)
       : s_(s), whole_(int64_t(s.c.edges.size()) + s.c.rows), left_(std::move(left)), search_(s) {}
 
   // Matches all of them, or lets them stay. False if there is no way.
@@ -76,7 +77,7 @@ class Leftovers {
     const size_t before = left_.size();
     int64_t work = 0, of_paths = 0;
     if (!updates_->update(int64_t(before), &work)) return false;
-    TightPaths(s_, updates_->pairs()).match(&left_, &of_paths);
+    TightPaths<Int>(s_, updates_->pairs()).match(&left_, &of_paths);
     *rate = {double(before - left_.size()), kPerEdge * double(work) + double(of_paths)};
     return true;
   }
@@ -85,16 +86,16 @@ class Leftovers {
   bool set_duals() {
     for (const int32_t i : left_) {
       s_.u[size_t(i)] = best_of(s_, i).least;
-      if (s_.u[size_t(i)] == kNever) return false;
+      if (s_.u[size_t(i)] == kNeverOf<Int>) return false;
     }
     return true;
   }
 
-  MatchingState& s_;
+  MatchingState<Int>& s_;
   const int64_t whole_;  // the work of a search that visits all
   std::vector<int32_t> left_;
-  Search search_;
-  std::optional<PriceUpdates> updates_;
+  Search<Int> search_;
+  std::optional<PriceUpdates<Int>> updates_;
 };
 
 }  // namespace jaxmatch::sparse_assignment

@@ -15,22 +15,25 @@ constexpr int64_t kFree = -1, kStays = -2;
 // Invariants: no reduced cost c - u - v is negative, and 0 for pairs; u is at most the price of
 // staying, and that price for rows that stay. v is 0 for columns without a row, never positive
 // unless all columns have one in the end.
+template <class Int>
 struct MatchingState {
-  const Canonical& c;
-  std::vector<int64_t> u, v;
+  using Edge = EdgeOf<Int>;
+
+  const CanonicalOf<Int>& c;
+  std::vector<Int> u, v;
   std::vector<int64_t> pair;     // [rows] an edge, kFree or kStays
   std::vector<int32_t> row4col;  // [cols] or kNone
   int64_t bids = 0, searches = 0;
   Poll poll{};
 
-  explicit MatchingState(const Canonical& c)
+  explicit MatchingState(const CanonicalOf<Int>& c)
       : c(c),
         u(size_t(c.rows)),
         v(size_t(c.cols), 0),
         pair(size_t(c.rows), kFree),
         row4col(size_t(c.cols), kNone) {}
 
-  int64_t reduced(const Edge& e) const { return e.cost - v[size_t(e.col)]; }
+  Int reduced(const Edge& e) const { return e.cost - v[size_t(e.col)]; }
 };
 
 }  // namespace jaxmatch::sparse_assignment

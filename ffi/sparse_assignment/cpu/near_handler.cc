@@ -45,7 +45,7 @@ void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
   p.row_ptr = first.data();
   p.col_ind = cols.data();
   p.cost = costs.data();
-  solve_sparse<T>(p);
+  solve_sparse<T>(p, kPart);
 }
 
 template <class T>

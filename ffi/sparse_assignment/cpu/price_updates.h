@@ -16,19 +16,20 @@
 
 namespace jaxmatch::sparse_assignment {
 
+template <class Int>
 class PriceUpdates {
  public:
-  explicit PriceUpdates(MatchingState& s)
+  explicit PriceUpdates(MatchingState<Int>& s)
       : s_(s),
         first_(size_t(s.c.cols) + 2, 0),
         edges_(s.c.edges.size()),
         dist_(size_t(s.c.rows)),
         pairs_(size_t(s.c.rows)) {
-    for (const Edge& e : s.c.edges) ++first_[size_t(e.col) + 2];
+    for (const auto& e : s.c.edges) ++first_[size_t(e.col) + 2];
     for (size_t j = 2; j < first_.size(); ++j) first_[j] += first_[j - 1];
     for (int32_t i = 0; i < s.c.rows; ++i) {
       for (int64_t k = s.c.first[size_t(i)]; k < s.c.first[size_t(i) + 1]; ++k) {
-        const Edge& e = s.c.edges[size_t(k)];
+        const auto& e = s.c.edges[size_t(k)];
         edges_[size_t(first_[size_t(e.col) + 1]++)] = {e.cost, i};
       }
     }
@@ -39,7 +40,7 @@ class PriceUpdates {
   // at.
   bool update(int64_t free_rows, int64_t* work) {
     begin();
-    int64_t most = 0;
+    Int most = 0;
     for (int64_t wanted = (free_rows + 1) / 2; wanted > 0;) {
       if (next_ == level_.size()) {
         if (heap_.empty()) return false;
@@ -64,13 +65,15 @@ class PriceUpdates {
   std::vector<int32_t>& pairs() { return pairs_; }
 
  private:
+  static constexpr Int kNever = kNeverOf<Int>;
+
   struct ByCol {
-    int64_t cost;
+    Int cost;
     int32_t row;
   };
 
   struct Label {
-    int64_t dist;
+    Int dist;
     int32_t pairs, row;
 
     bool operator>(const Label& other) const {
@@ -98,12 +101,12 @@ class PriceUpdates {
     for (int32_t j = 0; j < s_.c.cols; ++j) {
       if (s_.row4col[size_t(j)] != kNone) continue;
       each_edge(j, [&](const ByCol& e) {
-        int64_t& dist = dist_[size_t(e.row)];
-        dist = std::min(dist, e.cost - s_.v[size_t(j)] - s_.u[size_t(e.row)]);
+        Int& dist = dist_[size_t(e.row)];
+        dist = std::min<Int>(dist, e.cost - s_.v[size_t(j)] - s_.u[size_t(e.row)]);
       });
     }
     for (int32_t i = 0; i < s_.c.rows; ++i) {
-      const int64_t dist = dist_[size_t(i)];
+      const Int dist = dist_[size_t(i)];
       const bool is_near = dist != kNever && s_.pair[size_t(i)] != kStays;
       pairs_[size_t(i)] = is_near;
       if (is_near) (dist == 0 ? level_ : heap_).push_back({dist, 1, i});
@@ -112,8 +115,8 @@ class PriceUpdates {
   }
 
   // Takes the nearest rows, fewest pairs first. Returns their distance.
-  int64_t begin_level() {
-    const int64_t dist = heap_.front().dist;
+  Int begin_level() {
+    const Int dist = heap_.front().dist;
     level_.clear();
     next_ = 0;
     while (!heap_.empty() && heap_.front().dist == dist) {
@@ -126,11 +129,11 @@ class PriceUpdates {
 
   // Column j has the distance of its row.
   void relax(int32_t j, const Label& at) {
-    const int64_t base = at.dist - s_.v[size_t(j)];
+    const Int base = at.dist - s_.v[size_t(j)];
     const int32_t pairs = at.pairs + 1;
     each_edge(j, [&](const ByCol& e) {
       const size_t i = size_t(e.row);
-      const int64_t dist = base + e.cost - s_.u[i];
+      const Int dist = base + e.cost - s_.u[i];
       if (dist > dist_[i] || (dist == dist_[i] && pairs >= pairs_[i])) return;
       if (s_.pair[i] == kStays) return;
       dist_[i] = dist;
@@ -144,29 +147,31 @@ class PriceUpdates {
     });
   }
 
-  void move_prices(int64_t most) {
+  void move_prices(Int most) {
     // Rows without a path move each time: all moves together stay in the range of integers.
     most = std::min(most, kMostMoved - moved_);
     if (!s_.c.all_may_stay) moved_ += most;
     if (most == 0) return;
     for (size_t i = 0; i < dist_.size(); ++i) {
-      const int64_t pair = s_.pair[i], by = std::min(dist_[i], most);
-      if (pair == kStays) continue;
+      if (s_.pair[i] == kStays) continue;
+      const int64_t pair = s_.pair[i];
+      const Int by = std::min(dist_[i], most);
       s_.u[i] += by;
       if (pair != kFree) s_.v[size_t(s_.c.edges[size_t(pair)].col)] -= by;
     }
   }
 
-  static constexpr int64_t kMostMoved = int64_t(kMostOnPath);
+  static constexpr Int kMostMoved = Int(1) << UnitLimits<Int>::kMostOnPathBits;
 
-  MatchingState& s_;
+  MatchingState<Int>& s_;
   std::vector<int64_t> first_;  // [cols + 2] of the edges of columns
   std::vector<ByCol> edges_;
-  std::vector<int64_t> dist_;        // [rows]
+  std::vector<Int> dist_;            // [rows]
   std::vector<int32_t> pairs_;       // [rows] 0: no path is known
   std::vector<Label> heap_, level_;  // `level_` is a queue of rows equally far, from `next_` on
   size_t next_ = 0;
-  int64_t work_ = 0, moved_ = 0;
+  int64_t work_ = 0;
+  Int moved_ = 0;
 };
 
 }  // namespace jaxmatch::sparse_assignment

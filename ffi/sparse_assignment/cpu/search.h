@@ -12,9 +12,10 @@
 
 namespace jaxmatch::sparse_assignment {
 
+template <class Int>
 class Search {
  public:
-  explicit Search(MatchingState& s)
+  explicit Search(MatchingState<Int>& s)
       : s_(s), dist_(size_t(s.c.cols), kNever), by_(size_t(s.c.cols), kFree) {}
 
   // Matches row `start`, or lets it or another row stay. False if there is no way. Adds the number
@@ -28,14 +29,14 @@ class Search {
     end_ = kNever;
     end_col_ = kNone;
     end_row_ = kNone;
-    int64_t least = s_.c.stay[size_t(start)];
+    Int least = s_.c.stay[size_t(start)];
     each_edge(start,
               [&](int64_t k) { least = std::min(least, s_.reduced(s_.c.edges[size_t(k)])); });
     if (least == kNever) return false;
     s_.u[size_t(start)] = least;
     relax(start, 0);
     // Columns that are as far as the one before need no heap: ties make many of them.
-    int64_t dist = 0;
+    Int dist = 0;
     for (size_t next = 0; dist < end_;) {
       if (next == ready_.size()) {
         if (heap_.empty()) break;
@@ -60,6 +61,8 @@ class Search {
   }
 
  private:
+  static constexpr Int kNever = kNeverOf<Int>;
+
   template <class F>
   void each_edge(int32_t i, const F& f) {
     const int64_t edges = s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)];
@@ -69,17 +72,17 @@ class Search {
   }
 
   // Row i is at a distance of `base`.
-  void relax(int32_t i, int64_t base) {
-    const int64_t to_row = base - s_.u[size_t(i)];
-    if (const int64_t stay = s_.c.stay[size_t(i)]; stay != kNever && to_row + stay < end_) {
+  void relax(int32_t i, Int base) {
+    const Int to_row = base - s_.u[size_t(i)];
+    if (const Int stay = s_.c.stay[size_t(i)]; stay != kNever && to_row + stay < end_) {
       end_ = to_row + stay;
       end_row_ = i;
       end_col_ = kNone;
     }
     each_edge(i, [&](int64_t k) {
-      const Edge& e = s_.c.edges[size_t(k)];
+      const auto& e = s_.c.edges[size_t(k)];
       const size_t j = size_t(e.col);
-      const int64_t dist = to_row + s_.reduced(e);
+      const Int dist = to_row + s_.reduced(e);
       if (dist >= end_ || dist >= dist_[j]) return;
       if (dist_[j] == kNever) touched_.push_back(e.col);
       dist_[j] = dist;
@@ -99,7 +102,7 @@ class Search {
 
   void move_prices(int32_t start) {
     for (const int32_t j : ready_) {
-      const int64_t by = end_ - dist_[size_t(j)];
+      const Int by = end_ - dist_[size_t(j)];
       s_.v[size_t(j)] -= by;
       s_.u[size_t(s_.row4col[size_t(j)])] += by;
     }
@@ -133,11 +136,13 @@ class Search {
     }
   }
 
-  MatchingState& s_;
-  std::vector<int64_t> dist_, by_;  // [cols] the distance, and the edge that reaches the column
-  std::vector<std::pair<int64_t, int32_t>> heap_;
+  MatchingState<Int>& s_;
+  std::vector<Int> dist_;    // [cols]
+  std::vector<int64_t> by_;  // [cols] the edge that reaches the column
+  std::vector<std::pair<Int, int32_t>> heap_;
   std::vector<int32_t> ready_, touched_;
-  int64_t end_ = kNever, work_ = 0;
+  Int end_ = kNever;
+  int64_t work_ = 0;
   int32_t end_col_ = kNone, end_row_ = kNone;
 };
 

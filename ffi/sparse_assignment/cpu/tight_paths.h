@@ -10,11 +10,12 @@
 
 namespace jaxmatch::sparse_assignment {
 
+template <class Int>
 class TightPaths {
  public:
   // `pairs`: how many pairs a path from each row has. It goes on to a row that has one less: short
   // paths leave room for others. Rows that have been visited are marked there.
-  TightPaths(MatchingState& s, std::vector<int32_t>& pairs) : s_(s), pairs_(pairs) {}
+  TightPaths(MatchingState<Int>& s, std::vector<int32_t>& pairs) : s_(s), pairs_(pairs) {}
 
   // Matches some of the free rows, or lets them stay, and takes these from `left`: as many as there
   // are such paths, until each other one meets one of these. Adds the number of edges looked at.
@@ -73,11 +74,12 @@ class TightPaths {
   }
   template <class F>
   bool find_edge(Step& step, const F& fits) {
-    const int64_t end = s_.c.first[size_t(step.row) + 1], u = s_.u[size_t(step.row)];
+    const int64_t end = s_.c.first[size_t(step.row) + 1];
+    const Int u = s_.u[size_t(step.row)];
     s_.poll.after(16);
     while (++step.edge < end) {
       ++work_;
-      const Edge& e = s_.c.edges[size_t(step.edge)];
+      const auto& e = s_.c.edges[size_t(step.edge)];
       if (s_.reduced(e) == u && fits(s_.row4col[size_t(e.col)])) return true;
     }
     return false;
@@ -91,7 +93,7 @@ class TightPaths {
     return true;
   }
 
-  MatchingState& s_;
+  MatchingState<Int>& s_;
   std::vector<int32_t>& pairs_;  // [rows]
   std::vector<Step> path_;
   int64_t work_ = 0;

@@ -1,0 +1,134 @@
+"""Numbers far above all others, such as 1e6 or 1e18, that mark pairs that must not be used."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+import jaxmatch as jm
+
+
+GREATEST = float(np.finfo(np.float64).max)
+TIERS = [(1e6,), (1e12,), (1e18,), (1e30,), (GREATEST,), (1e6, 1e18), (1e9, 1e18, 1e300)]
+
+
+def full_graph(n, m):
+    return jm.BipartiteGraph.from_edges(
+        np.repeat(np.arange(n), m), np.tile(np.arange(m), n), (n, m)
+    )
+
+
+def best_total(cost, unmatched=None, of_cols=None):
+    """The least total in rationals, or None; `cost` is a matrix with infinities."""
+    n, m = cost.shape
+    full = unmatched is None
+    stays = [None if full else Fraction(float(r)) for r in (np.zeros(n) if full else unmatched)]
+    wanted = min(n, m)
+    best = {(0, 0): Fraction(0)}
+    for i in range(n):
+        after = {}
+        for (used, pairs), total in best.items():
+            options = []
+            if full and n > m:
+                options.append(((used, pairs), total))
+            elif not full and np.isfinite(unmatched[i]):
+                options.append(((used, pairs), total + stays[i]))
+            options += [
+                ((used | 1 << j, pairs + 1), total + Fraction(float(cost[i, j])))
+                for j in range(m)
+                if not used >> j & 1 and np.isfinite(cost[i, j])
+            ]
+            for state, value in options:
+                if state not in after or value < after[state]:
+                    after[state] = value
+        best = after
+    totals = []
+    for (used, pairs), total in best.items():
+        if full and pairs < wanted:
+            continue
+        alone = [j for j in range(m) if not used >> j & 1]
+        if of_cols is not None:
+            if any(not np.isfinite(of_cols[j]) for j in alone):
+                continue
+            total += sum(Fraction(float(of_cols[j])) for j in alone)
+        totals.append(total)
+    return min(totals, default=None)
+
+
+def total_of(cost, res, unmatched=None, of_cols=None):
+    col4row, row4col = np.asarray(res.col4row), np.asarray(res.row4col)
+    pairs = [Fraction(float(cost[i, j])) for i, j in enumerate(col4row) if j >= 0]
+    if unmatched is not None:
+        pairs += [Fraction(float(unmatched[i])) for i, j in enumerate(col4row) if j < 0]
+    if of_cols is not None:
+        pairs += [Fraction(float(of_cols[j])) for j, i in enumerate(row4col) if i < 0]
+    return sum(pairs, Fraction(0))
+
+
+def as_float(x):
+    try:
+        return float(x)
+    except OverflowError:
+        return np.inf
+
+
+def problem(random, shape, tiers, share, dtype=np.float64):
+    cost = random.random(shape)
+    for value in tiers:
+        cost = np.where(random.random(shape) < share, value, cost)
+    return cost.astype(dtype)
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("tiers", TIERS)
+@pytest.mark.parametrize("shape", [(5, 5), (4, 6), (6, 4)])
+def test_all_sums_in_rationals(shape, tiers, maximize):
+    """The optimum in rationals, whether or not large numbers must be paid."""
+    random = np.random.default_rng(1)
+    graph, sign = full_graph(*shape), -1 if maximize else 1
+    for trial in range(24):
+        cost = problem(random, shape, tiers, (0.2, 0.5, 0.8)[trial % 3])
+        res = jm.solve_sparse_assignment(graph, sign * cost.ravel(), maximize=maximize)
+        assert int(res.status) == jm.Status.OPTIMAL
+        best, mine = best_total(cost), total_of(cost, res)
+        assert mine - best <= abs(best) * Fraction(2) ** -48
+        if max(tiers) <= 1e18:  # what large numbers leave is right too
+            assert mine - best <= Fraction(2) ** -40
+        np.testing.assert_allclose(sign * float(res.cost), as_float(best), rtol=1e-15)
+        assert float(res.gap) <= 1e-12 * as_float(best)
+
+
+@pytest.mark.parametrize("tiers", TIERS)
+def test_prices_of_staying(tiers):
+    """Prices of rows and columns may be as large, and mean that these must be matched."""
+    random = np.random.default_rng(2)
+    for trial in range(40):
+        shape = ((5, 5), (4, 6), (6, 4))[trial % 3]
+        graph = full_graph(*shape)
+        cost = problem(random, shape, tiers, 0.4)
+        r = problem(random, shape[:1], tiers, 0.5)
+        s = problem(random, shape[1:], tiers, 0.5) if trial % 2 else None
+        res = jm.solve_sparse_assignment(
+            graph, cost.ravel(), unmatched_cost=r, unmatched_col_cost=s
+        )
+        assert int(res.status) == jm.Status.OPTIMAL
+        best, mine = best_total(cost, r, s), total_of(cost, res, r, s)
+        assert mine - best <= abs(best) * Fraction(2) ** -44
+        assert mine - best <= float(res.gap) <= 1e-12 * as_float(best)
+
+
+@pytest.mark.parametrize("big", [1e6, 1e9, 1e12, 1e13, 1e14, 1e16, 1e18, GREATEST])
+@pytest.mark.parametrize("n", [10, 50, 300])
+def test_large_number_for_forbidden(n, big):
+    random = np.random.default_rng(1)
+    base = random.random((n, n))
+    forbidden = random.random((n, n)) < 0.7
+    np.fill_diagonal(forbidden, False)
+    A = sp.csr_array(np.where(forbidden, big, base))
+    want = base[min_weight_full_bipartite_matching(sp.csr_array(np.where(forbidden, 0, base)))]
+    got = base[jm.min_weight_full_bipartite_matching(A)]
+    assert got.sum() <= want.sum() * (1 + 1e-12)
