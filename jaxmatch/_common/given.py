@@ -131,6 +131,14 @@ def _kind(x: Any) -> str:
 
 def require(name: str, x: Any, kind: type, advice: str) -> None:
     """Raises an error unless x is of a class of this library."""
-    if not isinstance(x, kind):
+    if not is_of_kind(x, kind):
         what = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
         raise TypeError(f"`{name}` must be {what}, got {_kind(x)}; {advice}.")
+
+
+def is_of_kind(x: Any, kind: type) -> bool:
+    """Whether x is of the class, maybe as it was before the package was imported again."""
+    name = (kind.__module__, kind.__qualname__)
+    return isinstance(x, kind) or any(
+        (c.__module__, c.__qualname__) == name for c in type(x).__mro__
+    )

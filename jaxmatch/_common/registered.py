@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -27,15 +29,30 @@ def registered(cls: type[T]) -> type[T]:
         values = json.loads(data)
         return tuple(values[name] for name in static)
 
-    export.register_pytree_node_serialization(
-        jax.tree_util.register_dataclass(cls),
-        serialized_name=f"jaxmatch.{cls.__name__}",
-        serialize_auxdata=to_bytes,
-        deserialize_auxdata=from_bytes,
-    )
+    jax.tree_util.register_dataclass(cls)
+    with _once():
+        export.register_pytree_node_serialization(
+            cls,
+            serialized_name=f"jaxmatch.{cls.__name__}",
+            serialize_auxdata=to_bytes,
+            deserialize_auxdata=from_bytes,
+        )
     return cls
 
 
 def registered_tuple(cls: type[T]) -> type[T]:
     """Decorator of named tuples, which are pytrees, for exported functions."""
-    return export.register_namedtuple_serialization(cls, serialized_name=f"jaxmatch.{cls.__name__}")
+    with _once():
+        export.register_namedtuple_serialization(cls, serialized_name=f"jaxmatch.{cls.__name__}")
+    return cls
+
+
+@contextlib.contextmanager
+def _once() -> Iterator[None]:
+    """JAX keeps the name of a class after `sys.modules` has forgotten its module. If the package is
+    imported again, exported functions have the class of the first import."""
+    try:
+        yield
+    except ValueError as error:
+        if "Duplicate serialization registration" not in str(error):
+            raise

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.given import INTEGERS, typed
+from jaxmatch._common.given import INTEGERS, require, typed
 from jaxmatch._common.indices import as_indices, existing, rows_of_csr
 from jaxmatch._common.limits import MOST_NETWORK_EDGES, MOST_VERTICES
 from jaxmatch._common.networkx_like import arcs_with_capacity, require_networkx
@@ -252,11 +252,8 @@ class FlowNetwork:
 
 def check_network(network: FlowNetwork) -> None:
     """Checks shapes and dtypes of a network argument. Solvers check the values."""
-    if not isinstance(network, FlowNetwork):
-        raise TypeError(
-            f"`network` must be a FlowNetwork, got {type(network).__name__}; build one with "
-            "`FlowNetwork.from_edges` or `from_scipy`."
-        )
+    advice = "build one with `FlowNetwork.from_edges` or `from_scipy`"
+    require("network", network, FlowNetwork, advice)
     if network.layout not in LAYOUTS:
         raise ValueError(f"`network.layout` must be one of {[*LAYOUTS]}, got {network.layout!r}.")
     for name in _ARRAYS:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmatch._common.given import require
 from jaxmatch._common.indices import rows_of_csr
 from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.networkx_like import pairs_between, require_networkx, sides
@@ -353,11 +354,8 @@ class BipartiteGraph:
 
 def check_graph(graph: BipartiteGraph) -> None:
     """Checks shapes and dtypes of a graph argument. Solvers check the values."""
-    if not isinstance(graph, BipartiteGraph):
-        raise TypeError(
-            f"`graph` must be a BipartiteGraph, got {type(graph).__name__}; build one with "
-            "`BipartiteGraph.from_edges`, `from_scipy`, `from_dense` or `from_bcoo`."
-        )
+    advice = "build one with `BipartiteGraph.from_edges`, `from_scipy`, `from_dense` or `from_bcoo`"
+    require("graph", graph, BipartiteGraph, advice)
     for name in ("row_ptr", "col_ind", "col_ptr", "row_ind"):
         x = getattr(graph, name)
         if x.dtype != np.int32:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxmatch._common.arguments import as_count, as_options, check_name
-from jaxmatch._common.given import INTEGERS, as_given, typed
+from jaxmatch._common.given import INTEGERS, as_given, is_of_kind, typed
 from jaxmatch._common.indices import existing
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
@@ -128,7 +128,7 @@ def maximum_bipartite_matching(
             "got kernel='gpubfs'."
         )
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
-    start = warm_start.col4row if isinstance(warm_start, Matching) else warm_start
+    start = warm_start.col4row if is_of_kind(warm_start, Matching) else warm_start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.given import require
 from jaxmatch._common.promotion import common_dtype, float_dtype
 from jaxmatch._common.registered import registered
 from jaxmatch._common.sharding import vary_alike
@@ -104,11 +105,8 @@ class Estimator(EqualByValue, abc.ABC):
 def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
     """The oracle without closed-over arrays, and the arrays in one shape and one dtype of at least
     32 bits. Masked entries are 0."""
-    if not isinstance(oracle, LinearOracle):
-        raise TypeError(
-            f"`oracle` must be a LinearOracle, got {type(oracle).__name__}; "
-            "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function."
-        )
+    advice = "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function"
+    require("oracle", oracle, LinearOracle, advice)
     inputs = {name: jnp.asarray(x) for name, x in arrays.items()}
     for name, x in inputs.items():
         if x.ndim < oracle.core_dims:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from jaxmatch._assignment.problem import as_problem
 from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.given import is_of_kind
 from jaxmatch._common.promotion import float_dtype
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
@@ -75,7 +76,7 @@ def assignment_matrix(
     """
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost)
     cost, row_mask, col_mask, unmatched_cost, _ = problem
-    if not isinstance(estimator, Estimator):
+    if not is_of_kind(estimator, Estimator):
         raise TypeError(
             f"`estimator` must be one of jaxmatch.estimators, got {type(estimator).__name__}."
         )

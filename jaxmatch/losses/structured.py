@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._common.eager import outside_of_jit
+from jaxmatch._common.given import is_of_kind
 from jaxmatch._common.registered import registered
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
@@ -343,7 +344,7 @@ def regret(
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
     (2022).
     """
-    if estimator is not None and not isinstance(estimator, Estimator):
+    if estimator is not None and not is_of_kind(estimator, Estimator):
         raise TypeError(
             f"`estimator` must be one of jaxmatch.estimators or None, got "
             f"{type(estimator).__name__}."
