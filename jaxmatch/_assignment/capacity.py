@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._assignment.capacity_problem import (
     CapacityProblem,
@@ -21,7 +20,7 @@ from jaxmatch._assignment.capacity_problem import (
     as_capacity_problem,
 )
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value
+from jaxmatch._common.gradient import apart, envelope_value
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -94,7 +93,7 @@ def _solve(
     problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
 ) -> CapacitatedAssignment | Transport:
     def balanced(problem: TransportProblem) -> Transport:
-        res = _METHODS[method](lax.stop_gradient(problem), maximize=maximize)
+        res = apart(_METHODS[method])(problem, maximize=maximize)
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:

@@ -20,6 +20,7 @@ from jaxmatch._assignment.capacity_problem import (
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.proof import is_tiny, split, sum_down
 from jaxmatch._common.result import CapacitatedAssignment, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
@@ -115,7 +116,7 @@ def _check(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> Assignm
             one = jax.vmap(one)
         return one(*arguments)
 
-    return over_batch_shards(check, problem, claim, core_dims=2)
+    return over_batch_shards(apart(check), problem, claim, core_dims=2)
 
 
 def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:

@@ -14,6 +14,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowRedu
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -106,7 +107,7 @@ def check_assignment(
 @compiled(static_argnames="maximize")
 def _check(problem: AssignmentProblem, result: Assignment, *, maximize: bool) -> AssignmentCheck:
     check = partial(_check_batch, maximize=maximize)
-    return over_batch_shards(check, problem, result, core_dims=2)
+    return over_batch_shards(apart(check), problem, result, core_dims=2)
 
 
 def _check_batch(

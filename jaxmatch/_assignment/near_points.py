@@ -18,7 +18,7 @@ from jaxmatch._assignment.problem import AssignmentProblem, as_mask
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import distances
-from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
+from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
@@ -90,11 +90,11 @@ def _solve(problem: NearProblem, *, metric: str, method: str, room: int) -> Assi
         given: dict[str, Any] = dict(zip(names, optional, strict=True))
         return near_assignment(x, y, radius, metric=metric, **given)
 
-    fixed = lax.stop_gradient(problem)
     twin = partial(_by_matrix, metric=metric)
     # Points without coordinates have one place.
     cuda = partial(_by_pairs, metric=metric, room=room) if problem.x.shape[-1] else None
-    res = twin(fixed) if method == "xla" else by_platform(twin, fixed, cpu=by_grid, cuda=cuda)
+    solver = twin if method == "xla" else partial(by_platform, twin, cpu=by_grid, cuda=cuda)
+    res = apart(solver)(problem)
     jvp = partial(_value_jvp, metric)
     return res.replace(cost=envelope_value(res.cost, problem, res, jvp))
 

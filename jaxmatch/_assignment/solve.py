@@ -8,7 +8,6 @@ from typing import Any, Unpack, overload
 import jax
 import jax.core
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.capacity import solve_with_capacities
@@ -26,7 +25,7 @@ from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.arguments import as_count, as_seconds, check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
+from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -275,7 +274,7 @@ def _solve(
         solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 
     def solve(problem: AssignmentProblem) -> Assignment:
-        res = solver(lax.stop_gradient(problem), maximize=maximize)
+        res = apart(solver)(problem, maximize=maximize)
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     return over_batch_shards(solve, problem, core_dims=2)

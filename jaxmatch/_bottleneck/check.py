@@ -16,6 +16,7 @@ from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._bottleneck.result import BottleneckAssignment, BottleneckCheck
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.full_range import widen
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.proof import is_inverse, module_of, take_pairs
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -91,7 +92,7 @@ def _check(
     problem: AssignmentProblem, result: BottleneckAssignment, *, maximize: bool
 ) -> BottleneckCheck:
     check = partial(_check_batch, maximize=maximize)
-    return over_batch_shards(check, problem, result, core_dims=2)
+    return over_batch_shards(apart(check), problem, result, core_dims=2)
 
 
 def _check_batch(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._assignment.methods import HERE, METHODS, UNSIZED
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
@@ -16,7 +15,7 @@ from jaxmatch._bottleneck.levels import find_lexicographic
 from jaxmatch._bottleneck.result import BottleneckAssignment
 from jaxmatch._bottleneck.search import Pairs, Sides, find, first, own_keys
 from jaxmatch._common.arguments import check_name
-from jaxmatch._common.gradient import entries, envelope_value, is_constant, sum_where
+from jaxmatch._common.gradient import apart, entries, envelope_value, is_constant, sum_where
 from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
@@ -106,7 +105,7 @@ def _solve(
 ) -> BottleneckAssignment:
     def solve(problem: AssignmentProblem) -> BottleneckAssignment:
         options: dict[str, Any] = {"maximize": maximize, "lexicographic": lexicographic}
-        res, critical = _solved(lax.stop_gradient(problem), solve=METHODS[method], **options)
+        res, critical = apart(_solved)(problem, solve=METHODS[method], **options)
         value = envelope_value(res.bottleneck, problem.cost, critical, _value_jvp)
         return res.replace(bottleneck=value)
 

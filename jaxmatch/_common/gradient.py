@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from jaxmatch._common.symbolic import is_symbolic
@@ -66,6 +67,37 @@ def instantiated(tangents: T, primals: T) -> T:
         return jnp.zeros_like(primal) if differentiable and is_constant(tangent) else tangent
 
     return jax.tree.map(zero, tangents, primals)
+
+
+def apart(function: Callable[..., T]) -> Callable[..., T]:
+    """The function of constants: its arguments have no derivative, and `checkify` does not look
+    inside.
+
+    `checkify` refuses loops of a batch, and would report what a solver expects, such as NaN in the
+    costs. It leaves a `custom_vmap` as it is. Keyword arguments are static; other arguments are
+    pytrees, and those that are not mapped stay so under `vmap`.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **static: Any) -> T:
+        leaves, tree = jax.tree.flatten(lax.stop_gradient(arguments))
+        return _unseen(lambda *leaves: function(*tree.unflatten(leaves), **static))(*leaves)
+
+    return call
+
+
+def _unseen(run: Callable[..., T]) -> Callable[..., T]:
+    @jax.custom_batching.custom_vmap
+    def call(*leaves: Array) -> T:
+        return run(*leaves)
+
+    @call.def_vmap
+    def call_batch(size: int, mapped: Any, *leaves: Array) -> tuple[T, Any]:
+        axes = [0 if is_mapped else None for is_mapped in mapped]
+        result = _unseen(jax.vmap(run, in_axes=axes, axis_size=size))(*leaves)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return call
 
 
 def fixed_along(x: T, arguments: Any, message: str) -> T:

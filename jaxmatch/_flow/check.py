@@ -19,6 +19,7 @@ from jax import lax
 from jaxmatch._common.arguments import as_array, as_result
 from jaxmatch._common.full_range import Parts, choose, in_order, widen
 from jaxmatch._common.given import require
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow
@@ -175,8 +176,8 @@ def _over_networks(
 
     arguments = (capacity, source, sink, result)
     if is_shared:
-        return over_batch_shards(check, *arguments, core_dims=1, shared=edges)
-    return over_batch_shards(check, *arguments, *edges, core_dims=1)
+        return over_batch_shards(apart(check), *arguments, core_dims=1, shared=edges)
+    return over_batch_shards(apart(check), *arguments, *edges, core_dims=1)
 
 
 def _check_one(

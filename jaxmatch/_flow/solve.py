@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.arguments import as_array, as_count, as_options, check_name, solved_dtype
 from jaxmatch._common.given import as_given
-from jaxmatch._common.gradient import envelope_value, sum_where
+from jaxmatch._common.gradient import apart, envelope_value, sum_where
 from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -233,8 +232,8 @@ def _solve(
         network, capacity, source, sink = _reversed((network, capacity, source, sink))
 
     def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
-        fixed = lax.stop_gradient(capacity)
-        res = solve_flow(network, fixed, source, sink, method=method, options=options, steps=steps)
+        how: dict[str, Any] = {"method": method, "options": options, "steps": steps}
+        res = apart(solve_flow)(network, capacity, source, sink, **how)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)

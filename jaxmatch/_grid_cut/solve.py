@@ -8,11 +8,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.arguments import as_array, check_name, solved_dtype
 from jaxmatch._common.given import as_given
-from jaxmatch._common.gradient import envelope_value, instantiated, sum_where
+from jaxmatch._common.gradient import apart, envelope_value, instantiated, sum_where
 from jaxmatch._common.limits import MOST_CELLS
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
@@ -230,11 +229,13 @@ def _solve(
     on_cpu = None if cpu is None else partial(call, method=cpu, platform="cpu")
     on_cuda = None if cuda is None else partial(call, method=cuda, platform="cuda")
 
-    def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
-        capacities = lax.stop_gradient((source, sink, pairwise))
+    def solve_on(*capacities: Array) -> MinimumCut:
         capacities = _reversed(*capacities, connectivity) if reverse else capacities
         cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
-        cut = _other_side(cut, connectivity) if reverse else cut
+        return _other_side(cut, connectivity) if reverse else cut
+
+    def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
+        cut = apart(solve_on)(source, sink, pairwise)
         if not jnp.issubdtype(source.dtype, jnp.floating):
             return cut
         jvp = partial(_value_jvp, connectivity)

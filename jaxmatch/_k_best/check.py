@@ -13,6 +13,7 @@ from jax import lax
 from jaxmatch._assignment.certificate import DualBound, RowReductions, reduce_rows
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.proof import is_inverse, split, sum_down, take
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
@@ -79,7 +80,7 @@ def _check(problem: AssignmentProblem, result: KBestAssignments, *, maximize: bo
             one = jax.vmap(one)
         return one(problem, result)
 
-    return over_batch_shards(check, problem, result, core_dims=2)
+    return over_batch_shards(apart(check), problem, result, core_dims=2)
 
 
 def _check_one(

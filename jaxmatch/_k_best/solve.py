@@ -8,12 +8,11 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
+from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -102,7 +101,7 @@ def k_best_assignments(
 @compiled(static_argnames=("k", "maximize", "method"))
 def _solve(problem: AssignmentProblem, *, k: int, maximize: bool, method: str) -> KBestAssignments:
     def solve(problem: AssignmentProblem) -> KBestAssignments:
-        res = _METHODS[method](lax.stop_gradient(problem), k, maximize=maximize)
+        res = apart(_METHODS[method])(problem, k=k, maximize=maximize)
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     return over_batch_shards(solve, problem, core_dims=2)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
@@ -86,7 +87,7 @@ def _check(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
             one = jax.vmap(one)
         return one(graph, result)
 
-    return over_batch_shards(check, graph, result, core_dims=1)
+    return over_batch_shards(apart(check), graph, result, core_dims=1)
 
 
 def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxmatch._common.arguments import as_count, as_options, check_name
 from jaxmatch._common.given import INTEGERS, as_given, is_of_kind, typed
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.indices import existing
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
@@ -214,7 +215,7 @@ def _solve(
         sizes = (*graph.shape, graph.max_edges)
         return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
-    return over_batch_shards(solve, graph, start, core_dims=1)
+    return over_batch_shards(apart(solve), graph, start, core_dims=1)
 
 
 def _native_solver(

@@ -15,6 +15,7 @@ from jax import lax
 
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_assignment, check_name
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.proof import is_inverse, is_tiny, minus, split, sum_down, take
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
@@ -117,8 +118,8 @@ def _check(
         return one(graph, problem, result)
 
     if graph.batch_shape:
-        return over_batch_shards(check, problem, result, graph, core_dims=1)
-    return over_batch_shards(check, problem, result, core_dims=1, shared=(graph,))
+        return over_batch_shards(apart(check), problem, result, graph, core_dims=1)
+    return over_batch_shards(apart(check), problem, result, core_dims=1, shared=(graph,))
 
 
 def _check_one(

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
+from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -137,8 +136,8 @@ def _solve(
     method: str,
 ) -> Assignment:
     def solve(problem: SparseProblem, graph: BipartiteGraph) -> Assignment:
-        res, edge = METHODS[method](
-            graph, lax.stop_gradient(problem), maximize=maximize, cardinality=cardinality
+        res, edge = apart(METHODS[method])(
+            graph, problem, maximize=maximize, cardinality=cardinality
         )
         return res.replace(cost=envelope_value(res.cost, problem, (res, edge), _value_jvp))
 

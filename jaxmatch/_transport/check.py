@@ -15,6 +15,7 @@ from jax import lax
 
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.proof import is_tiny, minus, split, sum_down
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport, result_float
@@ -145,7 +146,7 @@ def _check(
             one = jax.vmap(one)
         return one(*arguments)
 
-    return over_batch_shards(check, problem, unmatched_cost, result, core_dims=2)
+    return over_batch_shards(apart(check), problem, unmatched_cost, result, core_dims=2)
 
 
 def _check_one(

@@ -8,12 +8,11 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.distances import METRICS, distances
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import envelope_value, instantiated, is_constant
+from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
 from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
@@ -167,7 +166,7 @@ def _with_dummies(
 
 def balanced(problem: PointProblem, *, metric: str, maximize: bool, method: str) -> Transport:
     """Solves problems that move all mass, dummies included, with the derivative of the cost."""
-    res = _METHODS[method](lax.stop_gradient(problem), metric=metric, maximize=maximize)
+    res = apart(_METHODS[method])(problem, metric=metric, maximize=maximize)
     return res.replace(cost=envelope_value(res.cost, problem, res, bind(_value_jvp, metric)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from jaxmatch._common.gradient import apart
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -91,7 +92,7 @@ def _check(
             one = jax.vmap(one)
         return one(problem, *others)
 
-    return over_batch_shards(check, problem, unmatched_cost, result, core_dims=2)
+    return over_batch_shards(apart(check), problem, unmatched_cost, result, core_dims=2)
 
 
 def _check_one(

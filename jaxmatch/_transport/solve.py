@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import entries, envelope_value, fixed_along, is_constant
+from jaxmatch._common.gradient import apart, entries, envelope_value, fixed_along, is_constant
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -148,7 +147,7 @@ def _solve(
     problem: TransportProblem, unmatched_cost: Array | None, *, maximize: bool, method: str
 ) -> Transport:
     def balanced(problem: TransportProblem) -> Transport:
-        res = _METHODS[method](lax.stop_gradient(problem), maximize=maximize)
+        res = apart(_METHODS[method])(problem, maximize=maximize)
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     def solve(problem: TransportProblem, unmatched_cost: Array | None) -> Transport:
