@@ -25,11 +25,14 @@ def pairs_of_matrix(cost: Any, maximize: bool) -> tuple[Array, Array] | None:
     n, m = cost.shape
     plan = _plan(n, m, cost.dtype, maximize)
     memory = call_by_plan(plan, (cost,))
-    if memory.item(plan.results[-1][2]):  # the first byte of a status, which is 0 for OPTIMAL alone
+    _, _, k, offset = plan.results[-1]
+    if memory[k].item(offset):  # the first byte of a status, which is 0 for OPTIMAL alone
         return None
+    _, _, k, offset = plan.results[0 if n <= m else 1]
     if n <= m:
-        return np.arange(n, dtype=np.int32), np.ndarray(n, np.int32, memory).copy()  # type: ignore[return-value]
-    row4col = np.ndarray(m, np.int32, memory, plan.results[1][2])
+        col4row = np.ndarray(n, np.int32, memory[k], offset)
+        return np.arange(n, dtype=np.int32), col4row.copy()  # type: ignore[return-value]
+    row4col = np.ndarray(m, np.int32, memory[k], offset)
     col_ind = row4col.argsort().astype(np.int32)
     return row4col[col_ind], col_ind  # type: ignore[return-value]
 

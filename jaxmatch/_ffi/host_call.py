@@ -17,6 +17,9 @@ from jaxmatch._ffi.libraries import cpu_library
 
 
 _ALIGNMENT = 64  # of results, as in XLA
+# Whoever keeps one result keeps the memory that it shares with others, at most this many bytes.
+_SHARED = 4096
+_SHARED_BY_ONE = 512  # of a result, if all together exceed `_SHARED`
 _MESSAGE_BYTES = 256  # of an error
 _INTERRUPTED = -1  # the code of a call that Ctrl-C has ended
 
@@ -29,8 +32,9 @@ class Plan(NamedTuple):
     handler: ctypes.c_void_p
     words: bytes  # the encoded call, see ffi/common/cpu/host_call.cc
     pack: Callable[..., bytes]  # packs the addresses of all arrays
-    results: tuple[tuple[tuple[int, ...], np.dtype, int], ...]  # shape, dtype, offset
-    size: int  # bytes of all results
+    # Shape, dtype, the number of its memory, and the offset in it.
+    results: tuple[tuple[tuple[int, ...], np.dtype, int, int], ...]
+    sizes: tuple[int, ...]  # bytes of each memory; results share the first
 
 
 def host_call(
@@ -48,19 +52,19 @@ def host_call(
     types = tuple([(x.shape, x.dtype) for x in operands])
     plan = plan_of(target, types, tuple(results), batch_operand, attributes)
     memory = call_by_plan(plan, operands)
-    return [np.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in plan.results]
+    return [np.ndarray(shape, dtype, memory[k], offset) for shape, dtype, k, offset in plan.results]
 
 
-def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Runs a prepared call. Returns the memory of all results."""
-    memory = np.empty(plan.size, np.uint8)
-    first = _address(memory)
+def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Runs a prepared call. Returns the memory of all results, see `Plan.results`."""
+    memory = [np.empty(size, np.uint8) for size in plan.sizes]
+    begins = [_address(x) for x in memory]
     operands = [
         x if (f := x.flags).c_contiguous and f.aligned else np.require(x, None, ["C", "A"])
         for x in operands
     ]
     addresses = [_address(x) for x in operands]
-    addresses += [first + offset for _, _, offset in plan.results]
+    addresses += [begins[k] + offset for _, _, k, offset in plan.results]
     message = _of_thread.message
     code = plan.run(plan.handler, plan.words, plan.pack(*addresses), message, _MESSAGE_BYTES)
     if code == _INTERRUPTED:  # on the main thread, Python has raised KeyboardInterrupt by now
@@ -101,24 +105,37 @@ def plan_of(
     at, core = batch_operand
     shape = operands[at][0]
     batch = shape[: len(shape) - core]
-    laid_out, size = [], 0
     words = [len(operands), len(results), len(attributes)]
     for shape, dtype in operands:
         words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
-    for of_one, dtype in results:
-        dtype, shape = np.dtype(dtype), (*batch, *of_one)
+    types = [((*batch, *of_one), np.dtype(dtype)) for of_one, dtype in results]
+    for shape, dtype in types:
         words += (ord(dtype.kind), dtype.itemsize, len(shape), *shape)
-        laid_out.append((shape, dtype, size))
-        size += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+    laid_out, sizes = _laid_out(types)
     return Plan(
         target,
         run,
         handler,
         struct.pack(f"={len(words)}q", *words) + _attribute_words(attributes),
         struct.Struct(f"={len(operands) + len(results)}Q").pack,
-        tuple(laid_out),
-        size,
+        laid_out,
+        sizes,
     )
+
+
+def _laid_out(types: Sequence[tuple[tuple[int, ...], np.dtype]]) -> tuple[Any, tuple[int, ...]]:
+    """`Plan.results` and `Plan.sizes` for these shapes and dtypes."""
+    sizes = [-(-math.prod(s) * d.itemsize // _ALIGNMENT) * _ALIGNMENT for s, d in types]
+    most = _SHARED if sum(sizes) <= _SHARED else _SHARED_BY_ONE
+    laid_out, of_memory = [], [0]
+    for (shape, dtype), size in zip(types, sizes, strict=True):
+        if size <= most:
+            laid_out.append((shape, dtype, 0, of_memory[0]))
+            of_memory[0] += size
+        else:
+            laid_out.append((shape, dtype, len(of_memory), 0))
+            of_memory.append(size)
+    return tuple(laid_out), tuple(of_memory)
 
 
 @lru_cache
