@@ -13,7 +13,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, require, typed
+from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, cut, require, typed
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.typing import Array, ArrayLike
 from jaxmatch._ffi.place import BY_JAX, Place
@@ -38,21 +38,8 @@ def as_array(
     """As NumPy's or JAX's `asarray`, but an error if integers would be truncated to 32 bits."""
     array = typed(name, x, dtypes, must, advice)
     if isinstance(array, np.ndarray) and array.dtype.itemsize == 8:
-        array = _cut(name, array)
+        array = cut(name, array)
     return (np.asarray if place.native else jnp.asarray)(array)  # type: ignore[return-value]
-
-
-def _cut(name: str, array: np.ndarray) -> np.ndarray:
-    """Converts to the canonical JAX dtype; an error if integers do not fit."""
-    kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
-    if array.dtype.kind in "iu" and kept != array.dtype and array.size:
-        fits = np.iinfo(kept)
-        if array.min() < fits.min or array.max() > fits.max:
-            raise ValueError(
-                f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
-                f"{array.dtype}. Set `jax_enable_x64`, or scale them down."
-            )
-    return array.astype(kept, copy=False)
 
 
 def solved_dtype(dtype: np.dtype) -> np.dtype:

@@ -11,6 +11,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from jaxmatch._common.typing import ArrayLike
 
@@ -23,6 +24,9 @@ def _dtypes(names: str) -> frozenset[np.dtype]:
 NARROW = _dtypes("bool int8 uint8 int16 uint16")
 IN_PLACE = _dtypes("bfloat16 float16 float32 float64 int32 int64")
 SOLVED = NARROW | IN_PLACE
+
+# Converted to int64, or to int32 where JAX has no other: see `_signed`.
+UNSIGNED = _dtypes("uint32 uint64")
 
 BOOLEAN = _dtypes("bool")
 INTEGERS = _dtypes("int8 uint8 int16 uint16 int32 uint32 int64 uint64")
@@ -54,8 +58,8 @@ def as_given(name: str, x: ArrayLike) -> Any:
     if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
         return x
     array = x if type(x) is np.ndarray else _of_others(name, x)
-    if isinstance(array, np.ndarray) and not array.dtype.isnative:
-        return array.astype(array.dtype.newbyteorder("="))
+    if isinstance(array, np.ndarray) and array.dtype not in REAL:
+        return _of_other_dtype(array)
     return array
 
 
@@ -72,6 +76,8 @@ def typed(
     array = np.asarray(value) if type(value) in _PYTHON_NUMBERS else value
     if array.dtype in dtypes:
         return array
+    if array.dtype in UNSIGNED and np.dtype(np.int64) in dtypes:
+        return _signed(name, array)
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
 
 
@@ -85,6 +91,69 @@ def numeric(name: str, x: Any) -> Any:
     ):
         raise TypeError(f"`{name}` must hold numbers, got {_words(array.dtype)}.")
     return array
+
+
+def _of_other_dtype(array: np.ndarray) -> np.ndarray:
+    """Numbers in the other byte order, of extended precision, or in Python objects, as a dtype that
+    holds them; the array itself if there is none."""
+    if not array.dtype.isnative:
+        return as_given("", array.astype(array.dtype.newbyteorder("=")))
+    if array.dtype == np.longdouble:
+        double = array.astype(np.float64)
+        return double if np.array_equal(double, array, equal_nan=True) else array
+    return _of_objects(array) if array.dtype == object else array
+
+
+def _of_objects(array: np.ndarray) -> np.ndarray:
+    """Python's and pandas' numbers as bool, int64 or float64. What is missing is NaN."""
+    kinds = {type(x) for x in array.flat}
+    if missing := {kind for kind in kinds if kind.__name__ == "NAType"}:
+        is_missing = np.reshape([type(x) in missing for x in array.flat], array.shape)
+        array, kinds = np.where(is_missing, np.nan, array), (kinds - missing) | {float}
+    numbers: list[tuple[tuple[type, ...], type]] = [
+        ((bool, np.bool_), np.bool_),
+        ((bool, np.bool_, int, np.integer), np.int64),
+        ((bool, np.bool_, int, np.integer, float, np.floating), np.float64),
+    ]
+    for known, dtype in numbers:
+        if kinds and all(issubclass(kind, known) for kind in kinds):
+            try:
+                return array.astype(dtype)
+            except OverflowError:  # an integer beyond 64 bits
+                return array
+    return array
+
+
+def _signed(name: str, array: Any) -> Any:
+    """Unsigned integers as signed ones. Those that do not fit are an error; in a trace, and in
+    arrays on several devices, they count as the greatest that does."""
+    single = isinstance(getattr(array, "sharding", None), SingleDeviceSharding)
+    if isinstance(array, jax.core.Tracer) or (isinstance(array, jax.Array) and not single):
+        to = jnp.dtype(jax.dtypes.canonicalize_dtype(np.int64))
+        most = jnp.asarray(min(jnp.iinfo(array.dtype).max, jnp.iinfo(to).max), array.dtype)
+        return jnp.minimum(array, most).astype(to)
+    if isinstance(array, jax.Array):
+        here = cut(name, _signed(name, np.asarray(array)))
+        return jnp.asarray(here, device=array.sharding if array.committed else None)
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(
+            f"`{name}` holds {array.max()}, and integers must be below 2^63. Scale them down, or "
+            "pass floats; as a cost or a capacity, +inf is what has no bound."
+        )
+    return array.astype(np.int64)
+
+
+def cut(name: str, array: np.ndarray) -> np.ndarray:
+    """Converts to the canonical JAX dtype; an error if integers do not fit."""
+    kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
+    if array.dtype.kind in "iu" and kept != array.dtype and array.size:
+        fits = np.iinfo(kept)
+        if array.min() < fits.min or array.max() > fits.max:
+            raise ValueError(
+                f"`{name}` holds integers that do not fit {kept}, to which JAX would cut "
+                f"{array.dtype}. Set `jax_enable_x64`, or scale them down."
+            )
+    return array.astype(kept, copy=False)
 
 
 def _words(dtype: Any) -> str:

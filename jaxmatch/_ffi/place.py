@@ -227,14 +227,14 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
 
 
 def _is_wide(x: Any) -> bool:
-    """Whether x is a 64-bit NumPy array, which JAX would truncate to 32 bits."""
+    """Whether x is a NumPy array that takes 64 bits, which JAX would truncate to 32."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
     dtype = getattr(x, "dtype", None)
     return dtype is not None and dtype in _WIDE
 
 
-_WIDE = (np.dtype(np.float64), np.dtype(np.int64))
+_WIDE = tuple(map(np.dtype, ("float64", "int64", "uint32", "uint64")))
 
 
 def _default_platform() -> str:
