@@ -312,9 +312,6 @@ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
 }
 
 inline int atomicAdd(int* at, int x) { return *at += x, *at - x; }
-inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
-  return *at += x, *at - x;
-}
 inline int atomicMin(int* at, int x) {
   const int old = *at;
   *at = x < old ? x : old;
