@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._assignment.capacity_problem import (
@@ -21,22 +21,34 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.proof import is_tiny, split, sum_down
-from jaxmatch._common.result import CapacitatedAssignment, Transport, result_float
+from jaxmatch._common.proof import (
+    add_at,
+    flushed_to,
+    is_tiny,
+    module_of,
+    over_problems,
+    proof_float,
+    spacing,
+    split,
+    sum_up,
+)
+from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.tighten import Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
+from jaxmatch._ffi.place import BY_JAX, Place, current_place
 from jaxmatch._transport.check import (
-    _are_different,
-    _at,
-    _flushed,
-    _in_range,
-    _left,
-    _times_up,
+    are_different,
+    at,
     existing,
+    in_range,
+    proved_gap,
     slack_of_pairs,
+    times_up,
 )
-from jaxmatch._transport.check_costs import CheckCosts, StoredCosts, with_unmatched
+from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
+from jaxmatch._transport.check_masses import Entries, left_of
 from jaxmatch._transport.problem import TransportProblem
 
 
@@ -59,15 +71,20 @@ def check_with_capacities(
 ) -> AssignmentCheck:
     """As documented in `check_assignment`. `others`: masks, and the cost of unmatched rows."""
     row_capacity, col_capacity, col_minimum = capacities
+    place = current_place()
     given = as_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
-    problem = as_capacity_problem(cost, *given, *others)
-    claim = as_claim(result, problem, as_plan=row_capacity is not None)
+    problem = as_capacity_problem(cost, *given, *others, place=place)
+    claim = as_claim(result, problem, as_plan=row_capacity is not None, place=place)
+    if place.native:
+        return _check_batch(problem, claim, maximize=maximize)
     return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
 
 
-def as_claim(result: Any, problem: CapacityProblem, *, as_plan: bool) -> Claim:
+def as_claim(
+    result: Any, problem: CapacityProblem, *, as_plan: bool, place: Place = BY_JAX
+) -> Claim:
     kind = Transport if as_plan else CapacitatedAssignment
     require("result", result, kind, "that `solve_assignment` returns for such capacities")
     supply, demand = problem.transport.supply, problem.transport.demand
@@ -77,7 +94,7 @@ def as_claim(result: Any, problem: CapacityProblem, *, as_plan: bool) -> Claim:
         """Any size, if None."""
         must = "be real numbers" if real else "be integers"
         dtypes = REAL if real else INTEGERS
-        x = as_array(f"result.{name}", getattr(result, name), dtypes=dtypes, must=must, advice="")
+        x = as_array(f"result.{name}", getattr(result, name), place, dtypes, must, "")
         size = x.shape[-1] if size is None and x.ndim else size
         if x.shape != (*batch, size):
             raise ValueError(
@@ -96,27 +113,26 @@ def as_claim(result: Any, problem: CapacityProblem, *, as_plan: bool) -> Claim:
         return Claim(rows, cols, times, consistent, v)
     col4row, counts = field("col4row", n), field("col_count", m)
     matched = col4row != -1
-    at = jnp.where(matched, col4row, m)
+    xp = place.xp
 
-    def count(at: Array) -> Array:
-        return jnp.bincount(at, length=m + 1)[:m].astype(jnp.int32)
+    def count(col4row: Array) -> Array:
+        col = xp.where(col4row != -1, col4row, m).clip(0, m)
+        return add_at(m + 1, col, xp.ones_like(col))[:m].astype(jnp.int32)
 
-    for _ in batch:
-        count = jax.vmap(count)
-    consistent = (count(at.clip(0, m)) == counts).all(-1)
-    rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), col4row.shape)
+    consistent = (over_problems(count, tuple(batch), col4row) == counts).all(-1)
+    rows = xp.broadcast_to(xp.arange(n, dtype=jnp.int32), col4row.shape)
     return Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
 
 
 @compiled(static_argnames="maximize")
 def _check(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
-    def check(*arguments: Any) -> AssignmentCheck:
-        one = partial(_check_one, maximize=maximize)
-        for _ in problem.transport.supply.shape[:-1]:
-            one = jax.vmap(one)
-        return one(*arguments)
-
+    check = partial(_check_batch, maximize=maximize)
     return over_batch_shards(apart(check), problem, claim, core_dims=2)
+
+
+def _check_batch(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
+    one, batch = partial(_check_one, maximize=maximize), problem.transport.supply.shape[:-1]
+    return over_problems(one, batch, problem, claim)
 
 
 def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
@@ -126,61 +142,129 @@ def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> Ass
     return check_pairs(costs, problem, claim, maximize=maximize)
 
 
+class _Duals(NamedTuple):
+    """Column duals when minimising."""
+
+    v: Float[Array, " m"]
+
+    def lowered(self, spacing: float) -> _Duals:
+        """Below the duals that were rounded to these."""
+        return _Duals(self.v - spacing * module_of(self.v).abs(self.v))
+
+
+class _Stays(NamedTuple):
+    """What pairs leave, and what it costs to leave a row unmatched."""
+
+    left: Int[Array, " n"]
+    room: Int[Array, " m"]
+    above: Int[Array, " m"]  # rows of a column that it need not have
+    optional: Bool[Array, " m"]  # columns that need not have any
+    price: Pair
+
+
 def check_pairs(
     costs: CheckCosts, problem: CapacityProblem, claim: Claim, *, maximize: bool
 ) -> AssignmentCheck:
     """Checks one problem, whose costs are read through `costs`."""
-    of_row, of_col = problem.transport.supply, problem.transport.demand
-    n, m, real = of_row.size, of_col.size, result_float()
-    rows, cols = existing(problem.transport)
-    of_row, of_col = jnp.where(rows, of_row, 0), jnp.where(cols, of_col, 0)
-    least = jnp.zeros_like(of_col) if problem.col_minimum is None else problem.col_minimum
-    least = jnp.where(cols, jnp.maximum(least, 0), 0)
-    v = jnp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(real)
-
+    xp, (rows, cols) = module_of(claim.times), existing(problem.transport)
+    real = proof_float(claim.times)
+    v = xp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(real)
     used = claim.times > 0
-    in_range = _in_range(claim.rows, n) & _in_range(claim.cols, m)
-    valid = claim.consistent & (~used | in_range).all()
-    used &= in_range
-    times = jnp.where(used, claim.times, 0)
-    i, j = jnp.where(used, claim.rows, 0), jnp.where(used, claim.cols, 0)
+    there = in_range(claim.rows, rows.size) & in_range(claim.cols, cols.size)
+    valid = claim.consistent & (~used | there).all()
+    used &= there
+    i, j = xp.where(used, claim.rows, 0), xp.where(used, claim.cols, 0)
+    entries = Entries(i, j, used, xp.where(used, claim.times, 0))
     own = costs.pairs(i, j)
-    valid &= _are_different(i, j, used) & (~used | jnp.isfinite(own[0])).all()
-    zero = jnp.zeros((), real)
-    left, fits = _left(times, i, of_row, zero)
-    room, fits_too = _left(times, j, of_col, zero)
-    valid &= fits & fits_too & (of_col - room >= least).all()
-    # The lesser total is matched if all of one side is.
-    all_rows, all_cols = (left == 0).all(), (room == 0).all()
-    if problem.unmatched_cost is None:
-        valid &= all_rows | all_cols
-        r, r_rest = jnp.where(all_rows, jnp.inf, jnp.zeros_like(of_row, real)), None
-        least = jnp.where(all_cols, of_col, least)
-    else:
-        r, r_rest = split(problem.unmatched_cost, maximize)
-        r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
-        valid &= ((left == 0) | (r < jnp.inf)).all()
+    valid &= are_different(i, j, used) & (~used | xp.isfinite(own[0])).all()
+    stays, moves = _stays(problem, entries, maximize)
+    valid &= moves
 
     tiny = is_tiny(v).any()
     if problem.unmatched_cost is not None:
         tiny |= (rows & is_tiny(problem.unmatched_cost)).any()
+    duals = _Duals(xp.where(stays.optional, xp.minimum(v, 0), v))
+    minima = costs.minima(*duals)
+    units = (entries.mass, stays.left, stays.room, stays.above)
+    total = sum_up(*(xp.maximum(x, 0).astype(real) for x in units))
+    small = 64 * flushed_to(costs.dtype, v)
+    flushed = xp.where(tiny | minima.has_tiny.any(), times_up(total, xp.full_like(total, small)), 0)
+    sound = xp.isfinite(v).all() & minima.is_sound.all() & (stays.price[0] > -xp.inf).all()
+    bound = partial(_gap, own=own, entries=entries, stays=stays, flushed=flushed)
+    r = problem.unmatched_cost
+    dtypes = [costs.dtype] if r is None else [costs.dtype, r.dtype]
+    whole = all(jnp.issubdtype(x, jnp.integer) for x in dtypes)
+    near, tighten = spacing(claim.col_dual.dtype, real), None
+    if xp is np and own[1] is None:
+        tighten = partial(_tightened, costs, own=own[0], entries=entries, stays=stays)
+    return AssignmentCheck(
+        valid, *proved_gap(bound, costs, duals, minima, near, valid & sound, whole, tighten)
+    )
+
+
+def _tightened(
+    costs: CheckCosts,
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: np.ndarray,
+    entries: Entries,
+    stays: _Stays,
+) -> _Duals | None:
+    used = entries.mass > 0
+    pairs = Pairs(entries.i[used], entries.j[used], own[used])
+    capped = costs.exist[1] & (stays.optional | (stays.above > 0))
+    more = Stays(stays.price[0], stays.left > 0, capped, stays.room > 0)
+    v = tightened(costs.blocks(), pairs, minima.least, duals.v, more)
+    return None if v is None else _Duals(v[:-1] - v[-1])
+
+
+def _stays(
+    problem: CapacityProblem, entries: Entries, maximize: bool
+) -> tuple[_Stays, Bool[Array, ""]]:
+    """What pairs leave, and whether they are as many as they may and must be."""
+    xp, (rows, cols) = module_of(entries.mass), existing(problem.transport)
+    of_row = xp.where(rows, problem.transport.supply, 0)
+    of_col = xp.where(cols, problem.transport.demand, 0)
+    least = xp.zeros_like(of_col) if problem.col_minimum is None else problem.col_minimum
+    least = xp.where(cols, xp.maximum(least, 0), 0)
+    left, fits = left_of(entries.mass, entries.i, of_row)
+    room, fits_too = left_of(entries.mass, entries.j, of_col)
+    fits &= fits_too & (of_col - room >= least).all()
+    # The lesser total is matched if all of one side is.
+    all_rows, all_cols = (left == 0).all(), (room == 0).all()
+    if problem.unmatched_cost is None:
+        fits &= all_rows | all_cols
+        real = proof_float(entries.mass)
+        r, r_rest = xp.where(all_rows, xp.inf, xp.zeros_like(of_row, real)), None
+        least = xp.where(all_cols, of_col, least)
+    else:
+        r, r_rest = split(problem.unmatched_cost, maximize)
+        r = xp.where(rows, xp.where(xp.isnan(r), -xp.inf, r), xp.inf)
+        fits &= ((left == 0) | (r < xp.inf)).all()
+    return _Stays(left, room, of_col - room - least, least == 0, (r, r_rest)), fits
+
+
+def _gap(
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: Pair,
+    entries: Entries,
+    stays: _Stays,
+    flushed: Float[Array, ""],
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """The gap that duals prove, and the magnitudes of costs and of duals, times the pairs."""
+    (i, j, _, times), v = entries, duals.v
+    xp = module_of(v)
     # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
     # or for more rows than it must have.
-    v = jnp.where(least == 0, jnp.minimum(v, 0), v)
-    above = of_col - room - least
-    terms = [_times_up(room, -v), _times_up(above, v)]
-    minima = costs.minima(v)
-    (u, u_rest), pairs = with_unmatched(minima, own, (r, r_rest))
-    dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
-    i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
-    times = jnp.concatenate([times, jnp.maximum(left, 0)])
-    slack = slack_of_pairs(pairs, dual, _at(u, i), _at(u_rest, i))
-    terms.append(_times_up(times, slack))
-    tiny |= minima.has_tiny.any()
-    units = jnp.concatenate([times, jnp.maximum(room, 0), jnp.maximum(above, 0)])
-    flushed = jnp.where(tiny, _flushed(costs.dtype, units), 0)
-    gap = 0 - sum_down(-jnp.concatenate([*terms, flushed[None]]))
-    sound = jnp.isfinite(v).all() & minima.is_sound.all() & (r > -jnp.inf).all()
-    proved = valid & sound & ~jnp.isnan(gap)
-    gap = jnp.where(proved, gap, jnp.inf)
-    return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)
+    (u, u_rest), pairs = with_unmatched(minima, own, stays.price)
+    dual = xp.concatenate([at(v, j), xp.zeros_like(stays.price[0])])
+    i = xp.concatenate([i, xp.arange(stays.left.size, dtype=jnp.int32)])
+    times = xp.concatenate([times, xp.maximum(stays.left, 0)])
+    slack = slack_of_pairs(pairs, dual, at(u, i), at(u_rest, i))
+    terms = [times_up(stays.room, -v), times_up(stays.above, v), times_up(times, slack)]
+    sizes = xp.abs(pairs[0]), xp.abs(dual) + xp.abs(at(u, i))
+    sizes = (xp.where(times > 0, times.astype(v.dtype) * x, 0).sum() for x in sizes)
+    return sum_up(*terms, flushed[None]), *sizes

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.proof import (
-    TOLERANCE,
+    Pair,
     add_up,
+    blocks_of,
     exact_sum,
     flushed_to,
     is_inverse,
@@ -25,10 +28,12 @@ from jaxmatch._common.proof import (
     sum_up,
     take,
     take_pairs,
+    tolerance,
     two_float_sum,
 )
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
+from jaxmatch._common.tighten import WORTH_IT, Blocks, Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
@@ -46,6 +51,13 @@ class AssignmentCheck(Check):
     valid: Bool[Array, "..."]
     optimal: Bool[Array, "..."]
     gap: Float[Array, "..."]
+
+
+def as_costs(cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool) -> Pair:
+    """Costs to minimise, +inf where there is no pair. NaN becomes −inf, which proves nothing."""
+    xp, (c, c_rest) = module_of(cost), split(cost, maximize)
+    c = xp.where(exists, c, xp.inf)
+    return xp.where(xp.isnan(c), -xp.inf, c), c_rest
 
 
 class RowReductions(NamedTuple):
@@ -68,10 +80,8 @@ def reduce_rows(
 ) -> RowReductions:
     xp = module_of(cost)
     exists = rows[..., :, None] & cols[..., None, :]
-    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
-    c, c_rest = split(cost, maximize)
-    c = xp.where(exists, c, xp.inf)
-    c = xp.where(xp.isnan(c), -xp.inf, c)  # then u_i = -inf, which proves nothing
+    # A cost is a float and a rest: a long integer does not fit into one float.
+    c, c_rest = as_costs(cost, exists, maximize)
     # The minimum of the exact pairs (float, rest), in lexicographic order.
     x, x_rest = minus(c, c_rest, v[..., None, :])
     least = x.min(-1, initial=xp.inf)
@@ -80,6 +90,35 @@ def reduce_rows(
     own_rest = xp.zeros_like(own) if c_rest is None else take_pairs(c_rest, col4row)
     has_tiny = (exists & is_tiny(cost)).any(-1)
     return RowReductions(least, least_rest, own, own_rest, has_tiny)
+
+
+def passes(
+    cost: Num[Array, "... n m"], bound: DualBound, col4row: Int[Array, "... n"], maximize: bool
+) -> tuple[Callable[[Array], RowReductions], Callable[[tuple[int, ...]], Blocks] | None]:
+    """What `verify` needs: passes over a matrix of costs, on the host in blocks of rows."""
+    rows, cols, (n, m) = bound.rows, bound.cols, cost.shape[-2:]
+
+    def reduce(v: Array) -> RowReductions:
+        return reduce_rows(cost, rows, cols, v, col4row, maximize)
+
+    def reduce_blocks(v: Array) -> RowReductions:
+        parts = []
+        for first, count in blocks_of(n, m * math.prod(cost.shape[:-2])):
+            here = slice(first, first + count)
+            part = cost[..., here, :], rows[..., here], cols, v, col4row[..., here], maximize
+            parts.append(reduce_rows(*part))
+        return RowReductions(*(np.concatenate(x, -1) for x in zip(*parts, strict=True)))
+
+    def blocks(k: tuple[int, ...]) -> Blocks:
+        for first, count in blocks_of(n, m):
+            here = slice(first, first + count)
+            exists = rows[k][here, None] & cols[k]
+            yield first, as_costs(cost[k][here], exists, maximize)[0]
+
+    if module_of(cost) is jnp:
+        return reduce, None
+    integer = split(cost[..., :0, :], False)[1] is not None  # rests are not in one float
+    return (reduce_blocks if n else reduce), None if integer else blocks
 
 
 class DualBound(NamedTuple):
@@ -147,33 +186,61 @@ class DualBound(NamedTuple):
         col4row: Int[Array, "... n"],
         row4col: Int[Array, "... m"],
         col_dual: Float[Array, "... m"],
+        blocks: Callable[[tuple[int, ...]], Blocks] | None = None,
     ) -> AssignmentCheck:
         """Compares the bound with the cost of an assignment, which must be feasible.
 
-        `reduce` makes a pass over the costs, with column duals.
+        `reduce` makes a pass over the costs, with column duals. `blocks` returns numbers of rows
+        and the costs of a problem from there on, to minimise, on the host.
         """
         xp, reductions = module_of(self.v), reduce(self.v)
         valid = self._is_valid(reductions, col4row, row4col)
         proved = valid & xp.isfinite(xp.where(self.cols, col_dual, 0)).all(-1)
 
-        def gap(v: Array, reductions: RowReductions) -> tuple[Array, Array]:
-            gap, tolerance = self._gap(v, reductions, col4row, row4col)
-            return xp.where(proved & ~xp.isnan(gap), gap, xp.inf), tolerance
+        def gap_of(v: Array, reductions: RowReductions) -> tuple[Array, ...]:
+            gap, *sizes = self._gap(v, reductions, col4row, row4col)
+            return xp.where(proved & ~xp.isnan(gap), gap, xp.inf), *sizes
 
-        def lowered(first: tuple[Array, Array]) -> tuple[Array, Array]:
+        def by_lowered() -> Array:
             """Duals below exact ones add to the slack of their own row alone."""
-            v = self.v - self.spacing * xp.abs(self.v)
-            second, _ = gap(v, reduce(v))
-            return xp.minimum(first[0], second), first[1]
+            return better(self.v - self.spacing * xp.abs(self.v))
 
-        found = gap(self.v, reductions)
-        open_ = (proved & (found[0] > found[1])).any()
+        def better(v: Array) -> Array:
+            """The gap by other duals where they prove the optimum."""
+            other = gap_of(v, reduce(v))[0]
+            return xp.where(other <= rounding, xp.minimum(gap, other), gap)
+
+        gap, *sizes = gap_of(self.v, reductions)
+        rounding = tolerance(*sizes, self.spacing)
+        more = proved & (gap > rounding)
         if xp is jnp:
-            found = lax.cond(open_, lowered, lambda first: first, found)
-        elif open_:
-            found = lowered(found)
-        optimal, bound = judged(*found)
+            gap = lax.cond(more.any(), by_lowered, lambda: gap)
+        elif blocks is not None and (more := more & (gap <= WORTH_IT * sum(sizes))).any():
+            v = self.v.copy()
+            for k in np.argwhere(more):
+                tight = self._tightened(tuple(k), blocks, reductions, col4row, row4col)
+                v[tuple(k)] = v[tuple(k)] if tight is None else tight
+            gap = better(v)
+        optimal, bound = judged(gap, rounding)
         return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
+
+    def _tightened(
+        self,
+        k: tuple[int, ...],
+        blocks: Callable[[tuple[int, ...]], Blocks],
+        reductions: RowReductions,
+        col4row: np.ndarray,
+        row4col: np.ndarray,
+    ) -> np.ndarray | None:
+        """Column duals of problem k of more digits than those of the result."""
+        i = np.flatnonzero(col4row[k] >= 0)
+        own = Pairs(i, col4row[k][i], reductions.own[k][i])
+        price = np.where(self.rows[k], self.r[k], np.inf)
+        left = self.rows[k] & (col4row[k] < 0)
+        room = self.cols[k] & (row4col[k] < 0)
+        stays = Stays(price, left, self.cols[k] & self.cols_optional[k], room)
+        v = tightened(blocks(k), own, reductions.least[k], self.v[k], stays)
+        return None if v is None else v[:-1] - v[-1]
 
     def _is_valid(
         self, reductions: RowReductions, col4row: Array, row4col: Array
@@ -188,8 +255,8 @@ class DualBound(NamedTuple):
 
     def _gap(
         self, v: Array, reductions: RowReductions, col4row: Array, row4col: Array
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """The gap that column duals prove, and what their rounding may add to it."""
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
+        """The gap that column duals prove, and the magnitudes of costs and of duals."""
         xp, (rows, r, r_rest) = module_of(v), (self.rows, self.r, self.r_rest)
         matched = col4row >= 0
         # u_i, or a lower bound of it.
@@ -208,5 +275,5 @@ class DualBound(NamedTuple):
         flushed = xp.where(self.has_tiny | reductions.has_tiny.any(-1), self.flushed, 0)
         gap = sum_up(*slack, unused, flushed[..., None])
         gap = xp.floor(gap) if self.whole else gap
-        size = xp.where(rows, xp.abs(own) + xp.abs(of_col) + xp.abs(u), 0).sum(-1)
-        return gap, TOLERANCE * self.spacing * size
+        sizes = xp.abs(own), xp.abs(of_col) + xp.abs(u)
+        return gap, *(xp.where(rows, x, 0).sum(-1) for x in sizes)

@@ -10,7 +10,7 @@ from functools import partial
 from jax import lax
 
 from jaxmatch._assignment.capacity_check import check_with_capacities
-from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions, reduce_rows
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
@@ -18,7 +18,7 @@ from jaxmatch._common.gradient import apart
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.typing import Array, ArrayLike
+from jaxmatch._common.typing import ArrayLike
 from jaxmatch._ffi.place import current_place, in_full_precision
 
 
@@ -119,7 +119,5 @@ def _check_batch(
         cost.shape, row_mask, col_mask, unmatched_cost, col_dual, maximize, cost.dtype
     )
 
-    def reduce(v: Array) -> RowReductions:
-        return reduce_rows(cost, bound.rows, bound.cols, v, col4row, maximize)
-
-    return bound.verify(reduce, col4row, row4col, col_dual)
+    reduce, blocks = passes(cost, bound, col4row, maximize)
+    return bound.verify(reduce, col4row, row4col, col_dual, blocks)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
@@ -15,6 +16,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowRedu
 from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.arguments import as_assignment
+from jaxmatch._common.proof import blocks_of, constant, module_of
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
@@ -91,7 +93,7 @@ def check_shards(
     unmatched_cost: Array | None = None,
 ) -> AssignmentCheck:
     """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard."""
-    result = lax.stop_gradient(result)
+    result = constant(result)
     bound = DualBound.of(sides, *masks, unmatched_cost, result.col_dual, maximize, dtype)
 
     def reduce_shard(
@@ -103,7 +105,7 @@ def check_shards(
         replicated = PartitionSpec()
         shared = (bound.rows, bound.cols, v, result.col4row)
         if partition.is_local:
-            return reduce_shard(lax.stop_gradient(costs), *shared)
+            return reduce_shard(constant(costs), *shared)
         return jax.shard_map(
             reduce_shard,
             mesh=partition.mesh,
@@ -125,18 +127,20 @@ def _reduce_shard(
     maximize: bool,
 ) -> RowReductions:
     """The row reductions of the whole problem, combined from those of all shards."""
-    if partition.rows:
+    if partition.axis is None:
+        pass
+    elif partition.rows:
         rows, col4row = partition.shard_of(rows), partition.shard_of(col4row)
     else:
         cols, v = partition.shard_of(cols), partition.shard_of(v)
         col4row = col4row - partition.shard_index() * len(cols)
 
     def reduce_block(first: Array, count: int) -> RowReductions:
-        block = (lax.dynamic_slice_in_dim(x, first, count) for x in (rows, col4row))
+        block = (rows_from(x, first, count) for x in (rows, col4row))
         mine, partner = block
         return reduce_rows(rows_of(first, count), mine, cols, v, partner, maximize)
 
-    reductions = in_blocks(reduce_block, len(rows), len(cols))
+    reductions = in_blocks(reduce_block, len(rows), len(cols), xp=module_of(rows))
     if partition.axis is None:
         return reductions
     if partition.rows:
@@ -153,13 +157,25 @@ def _reduce_shard(
     return RowReductions(least, least_rest, own, own_rest, every.has_tiny.any(0))
 
 
-def in_blocks(reduce_block: Callable[[Array, int], T], n: int, m: int, problems: int = 1) -> T:
+def rows_from(x: Array, first: Array | int, count: int) -> Array:
+    """A block of rows of an array, of NumPy or JAX."""
+    if module_of(x) is np:
+        return x[first : first + count]
+    return lax.dynamic_slice_in_dim(x, first, count)
+
+
+def in_blocks(
+    reduce_block: Callable[[Any, int], T], n: int, m: int, problems: int = 1, xp: Any = jnp
+) -> T:
     """`reduce_block(first, count)` over all n rows, in blocks of at most `_MOST_ENTRIES` costs.
 
     It returns a tree of arrays with an entry for each row, under `vmap` for so many `problems`.
     """
     if n == 0:
-        return reduce_block(jnp.int32(0), 0)
+        return reduce_block(xp.int32(0), 0)
+    if xp is np:
+        blocks = [reduce_block(first, count) for first, count in blocks_of(n, m)]
+        return jax.tree.map(lambda *x: np.concatenate(x), *blocks)
     count = min(n, max(1, _MOST_ENTRIES // max(m * problems, 1)))
     blocks = -(-n // count)
     first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last one may overlap

@@ -22,6 +22,8 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 T = TypeVar("T")
 
+_BLOCK = 1 << 15  # numbers
+
 # An unevaluated sum: a float, and a rest where a long integer does not fit into one float.
 Pair = tuple[Array, Array | None]
 # As `two_float_sum` adds.
@@ -69,6 +71,12 @@ def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any)
     return jax.tree.map(lambda *x: np.reshape(np.stack(x), (*batch, *x[0].shape)), *results)
 
 
+def blocks_of(n: int, m: int) -> list[tuple[int, int]]:
+    """The first row and the number of rows of blocks of n rows, which stay in a core's cache."""
+    count = max(1, _BLOCK // max(m, 1))
+    return [(k, min(count, n - k)) for k in range(0, n, count)]
+
+
 def add_at(size: int, index: Int[Array, " k"], x: Num[Array, " k"]) -> Num[Array, " size"]:
     """The sums of the entries of x at each index, in the dtype of x."""
     if module_of(x) is jnp:
@@ -82,11 +90,17 @@ def add_at(size: int, index: Int[Array, " k"], x: Num[Array, " k"]) -> Num[Array
 
 def min_at(size: int, index: Int[Array, " k"], x: Float[Array, " k"]) -> Float[Array, " size"]:
     """The least entry of x at each index, +inf where there is none."""
+    xp = module_of(x)
+    return lowered_at(xp.full((size,), xp.inf, x.dtype), index, x)
+
+
+def lowered_at(start: Array, index: Int[Array, " k"], x: Num[Array, " k"]) -> Array:
+    """The lesser of `start` and the entries of x at each index."""
     if module_of(x) is jnp:
-        return jnp.full((size,), jnp.inf, x.dtype).at[index].min(x)
-    least = np.full(size, np.inf, x.dtype)
+        return start.at[index].min(x)
+    least = start.copy()
     np.minimum.at(least, index, x)
-    return least  # type: ignore[return-value]
+    return least
 
 
 def bits_of(x: Num[Array, "..."], dtype: Any) -> Num[Array, "..."]:
@@ -293,7 +307,7 @@ def flushed_to(dtype: Any, x: Any) -> float:
 # ---------------------------------------------------------------------------------------------
 # What a gap says
 
-# Multiplies the spacing of floats times the magnitudes that were rounded.
+# Multiplies the spacing of floats, times the magnitudes that were rounded.
 TOLERANCE = 2
 
 
@@ -301,6 +315,17 @@ def spacing(*dtypes: Any) -> float:
     """The relative spacing of the coarsest of the dtypes of duals; that of float32 at most."""
     known = [np.dtype(np.float32) if np.dtype(x).itemsize < 8 else np.dtype(x) for x in dtypes]
     return max(float(np.finfo(x if x.kind == "f" else np.float64).eps) for x in known)
+
+
+def tolerance(
+    of_costs: Float[Array, "..."], of_duals: Float[Array, "..."], near: float
+) -> Float[Array, "..."]:
+    """How great a gap may be by rounding: of costs in a spacing of `near`, and of duals.
+
+    On the host, where duals are found again, these are rounded in float64 alone.
+    """
+    own = float(np.finfo(np.float64).eps) if module_of(of_costs) is np else near
+    return TOLERANCE * (near * of_costs + own * of_duals)
 
 
 def judged(

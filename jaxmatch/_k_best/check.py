@@ -6,21 +6,29 @@ import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from jaxmatch._assignment.certificate import DualBound, RowReductions, reduce_rows
+from jaxmatch._assignment.certificate import DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.proof import is_inverse, split, sum_down, take
+from jaxmatch._common.proof import (
+    flushed_to,
+    is_inverse,
+    module_of,
+    over_problems,
+    split,
+    sum_down,
+    take,
+)
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 if TYPE_CHECKING:
@@ -38,7 +46,7 @@ class KBestCheck(Check):
       else. Each is feasible, its cost is the sum of its pairs up to a rounding, and the costs are
       in order.
     - `optimal`: `bool[...]`, valid, and the duals prove that no assignment is better than the
-      first.
+      first: `gap` is within the rounding of costs and duals, see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on the cost of the first one − optimum, +inf where nothing is
       proved.
     """
@@ -49,7 +57,7 @@ class KBestCheck(Check):
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask")
+@in_full_precision("cost", "row_mask", "col_mask", on_host=True)
 def check_list(
     cost: ArrayLike,
     result: KBestAssignments,
@@ -58,7 +66,8 @@ def check_list(
     row_mask: ArrayLike | None,
     col_mask: ArrayLike | None,
 ) -> KBestCheck:
-    problem = as_problem(cost, row_mask, col_mask)
+    place = current_place()
+    problem = as_problem(cost, row_mask, col_mask, place=place)
     *batch, n, m = problem.cost.shape
     k = jnp.shape(result.cost)[-1]
     shapes = {
@@ -68,19 +77,25 @@ def check_list(
         "count": (*batch,),
         "col_dual": (*batch, m),
     }
-    result = as_result(result, type(result), shapes, "`cost`", "that the solver returns")
+    result = as_result(
+        result, type(result), shapes, "`cost`", "that the solver returns", place=place
+    )
+    if place.native:
+        return _check_batch(problem, result, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
 
 
 @compiled(static_argnames="maximize")
 def _check(problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool) -> KBestCheck:
-    def check(problem: AssignmentProblem, result: KBestAssignments) -> KBestCheck:
-        one = partial(_check_one, maximize=maximize)
-        for _ in problem.cost.shape[:-2]:
-            one = jax.vmap(one)
-        return one(problem, result)
-
+    check = partial(_check_batch, maximize=maximize)
     return over_batch_shards(apart(check), problem, result, core_dims=2)
+
+
+def _check_batch(
+    problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool
+) -> KBestCheck:
+    one, batch = partial(_check_one, maximize=maximize), problem.cost.shape[:-2]
+    return over_problems(one, batch, problem, result)
 
 
 def _check_one(
@@ -88,29 +103,26 @@ def _check_one(
 ) -> KBestCheck:
     cost, (row_mask, col_mask) = problem.cost, problem.masks
     col4row, row4col = result.col4row, result.row4col
-    k = result.cost.size
+    xp, k = module_of(cost), result.cost.size
     bound = DualBound.of(
         cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
     )
+    reduce, blocks = passes(cost, bound, col4row[0], maximize)
+    first = bound.verify(reduce, col4row[0], row4col[0], result.col_dual, blocks)
 
-    def reduce(v: Array) -> RowReductions:
-        return reduce_rows(cost, bound.rows, bound.cols, v, col4row[0], maximize)
-
-    first = bound.verify(reduce, col4row[0], row4col[0], result.col_dual)
-
-    listed = jnp.arange(k, dtype=jnp.int32) < result.count
+    listed = xp.arange(k, dtype=jnp.int32) < result.count
     matched, used = col4row >= 0, row4col >= 0
-    valid = jax.vmap(is_inverse)(col4row, row4col) & jax.vmap(is_inverse)(row4col, col4row)
+    valid = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
     valid &= ~(matched & ~bound.rows[None]).any(1) & ~(used & ~bound.cols[None]).any(1)
     num_rows, num_cols = bound.rows.sum(dtype=jnp.int32), bound.cols.sum(dtype=jnp.int32)
-    valid &= matched.sum(1, dtype=jnp.int32) == jnp.minimum(num_rows, num_cols)
+    valid &= matched.sum(1, dtype=jnp.int32) == xp.minimum(num_rows, num_cols)
     value = -result.cost if maximize else result.cost
     valid &= _are_costs(value, cost, col4row, maximize)
     empty = ~matched.any(1) & ~used.any(1)
-    valid = jnp.where(listed, valid, empty).all() & (result.count >= 1) & (result.count <= k)
+    valid = xp.where(listed, valid, empty).all() & (result.count >= 1) & (result.count <= k)
     valid &= ((value[1:] >= value[:-1]) | ~listed[1:]).all()
     valid &= _are_different(col4row, listed)
-    gap = jnp.where(valid, first.gap, jnp.inf)
+    gap = xp.where(valid, first.gap, jnp.inf)
     return KBestCheck(valid=valid, optimal=valid & first.optimal, gap=gap)
 
 
@@ -118,16 +130,15 @@ def _are_costs(
     value: Float[Array, " k"], cost: Array, col4row: Int[Array, "k n"], maximize: bool
 ) -> Bool[Array, " k"]:
     """Whether all pairs are allowed, and each value is the sum of their costs, rounded."""
-    matched, at = col4row >= 0, col4row.T
+    xp, matched, at = module_of(cost), col4row >= 0, col4row.T
     parts = [take(x, at).T for x in split(cost, maximize) if x is not None]
-    allowed = (~matched | jnp.isfinite(parts[0])).all(1)
-    terms = jnp.concatenate([jnp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
+    allowed = (~matched | xp.isfinite(parts[0])).all(1)
+    terms = xp.concatenate([xp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
     low, high = sum_down(terms), 0 - sum_down(-terms)
     # XLA may flush denormal numbers to 0.
-    narrow = cost.dtype != value.dtype and jnp.issubdtype(cost.dtype, jnp.floating)
-    info = jnp.finfo(value.dtype)
-    tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
-    slack = float(info.eps) * jnp.minimum(jnp.abs(value), float(info.max))
+    info, tiny = jnp.finfo(value.dtype), flushed_to(cost.dtype, cost)
+    value = value.astype(low.dtype)
+    slack = float(info.eps) * xp.minimum(xp.abs(value), float(info.max))
     slack += (terms.shape[1] + 1) * 2 * tiny
     rounded = ((low <= value) | (low - slack <= value)) & (
         (value <= high) | (value <= high + slack)
@@ -137,6 +148,9 @@ def _are_costs(
 
 def _are_different(col4row: Int[Array, "k n"], listed: Bool[Array, " k"]) -> Bool[Array, ""]:
     """Whether no two listed assignments are the same."""
+    if module_of(col4row) is np:
+        own = col4row[listed]
+        return np.bool_(len(np.unique(own, axis=0)) == len(own))  # type: ignore[return-value]
     places = jnp.arange(listed.size, dtype=jnp.int32)
 
     def refine(group: Array, col: Array) -> tuple[Array, None]:

@@ -6,24 +6,39 @@ Shares no code with the solvers: an error would have to be made twice.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial as bind
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.proof import is_tiny, minus, split, sum_down
+from jaxmatch._common.proof import (
+    flushed_to,
+    is_tiny,
+    judged,
+    minus,
+    module_of,
+    over_problems,
+    proof_float,
+    spacing,
+    split,
+    sum_up,
+    tolerance,
+)
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.tighten import WORTH_IT, Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
+from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand, sum_tolerance
 from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, as_problem
@@ -35,7 +50,8 @@ class TransportCheck(Check):
     """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the plan is feasible, whatever its cost.
-    - `optimal`: `bool[...]`, the duals prove that no plan costs less: valid, and gap 0.
+    - `optimal`: `bool[...]`, the duals prove that no plan costs less: valid, and `gap` within the
+      rounding of costs and duals, see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 
@@ -45,7 +61,9 @@ class TransportCheck(Check):
 
 
 @unchecked
-@in_full_precision("cost", "supply", "demand", "row_mask", "col_mask", "partial", "unmatched_cost")
+@in_full_precision(
+    "cost", "supply", "demand", "row_mask", "col_mask", "partial", "unmatched_cost", on_host=True
+)
 def check_transport(
     cost: ArrayLike,
     supply: ArrayLike,
@@ -97,13 +115,21 @@ def check_transport(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    problem = as_problem(cost, supply, demand, row_mask, col_mask, partial)
-    unmatched = as_unmatched_cost(unmatched_cost, problem)
-    result = as_claim(result, problem, "`cost`")
+    place = current_place()
+    problem = as_problem(cost, supply, demand, row_mask, col_mask, partial, place=place)
+    unmatched = as_unmatched_cost(unmatched_cost, problem, place)
+    result = as_claim(result, problem, "`cost`", place)
+    if place.native:
+        return _check_batch(problem, unmatched, result, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, unmatched, result)), maximize=bool(maximize))
 
 
-def as_claim(result: Transport, problem: TransportProblem | PointProblem, beside: str) -> Transport:
+def as_claim(
+    result: Transport,
+    problem: TransportProblem | PointProblem,
+    beside: str,
+    place: Place = BY_JAX,
+) -> Transport:
     """The fields that the check reads, with checked shapes, and masses as the problem has them."""
     require("result", result, Transport, "that the solver returns")
     batch = problem.supply.shape[:-1]
@@ -119,7 +145,7 @@ def as_claim(result: Transport, problem: TransportProblem | PointProblem, beside
     if problem.moved is not None:
         kinds["row_dual"] = kinds["col_dual"]
     fields = {
-        name: as_array(f"result.{name}", getattr(result, name), dtypes=dtypes, must=f"be {words}")
+        name: as_array(f"result.{name}", getattr(result, name), place, dtypes, f"be {words}")
         for name, (dtypes, words) in kinds.items()
     }
     entries = fields["rows"].shape[-1:]
@@ -140,13 +166,15 @@ def as_claim(result: Transport, problem: TransportProblem | PointProblem, beside
 def _check(
     problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
 ) -> TransportCheck:
-    def check(*arguments: Any) -> TransportCheck:
-        one = bind(_check_one, maximize=maximize)
-        for _ in problem.cost.shape[:-2]:
-            one = jax.vmap(one)
-        return one(*arguments)
-
+    check = bind(_check_batch, maximize=maximize)
     return over_batch_shards(apart(check), problem, unmatched_cost, result, core_dims=2)
+
+
+def _check_batch(
+    problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
+) -> TransportCheck:
+    one, batch = bind(_check_one, maximize=maximize), problem.cost.shape[:-2]
+    return over_problems(one, batch, problem, unmatched_cost, result)
 
 
 def _check_one(
@@ -159,9 +187,32 @@ def _check_one(
 
 def existing(problem: TransportProblem | PointProblem) -> tuple[Array, Array]:
     """Which rows and columns of one problem exist."""
-    rows, cols = problem.row_mask, problem.col_mask
-    rows = jnp.ones_like(problem.supply, bool) if rows is None else rows
-    return rows, jnp.ones_like(problem.demand, bool) if cols is None else cols
+    xp, rows, cols = module_of(problem.supply), problem.row_mask, problem.col_mask
+    rows = xp.ones_like(problem.supply, bool) if rows is None else rows
+    return rows, xp.ones_like(problem.demand, bool) if cols is None else cols
+
+
+class _Stays(NamedTuple):
+    """What a plan leaves of each mass, and what it costs to leave supply (None: nothing)."""
+
+    left: Num[Array, " n"]
+    unmet: Num[Array, " m"]
+    price: Pair | None
+
+
+class _Duals(NamedTuple):
+    """Duals when minimising. `u` only where a part of the mass moves."""
+
+    v: Float[Array, " m"]
+    u: Float[Array, " n"] | None
+
+    def lowered(self, spacing: float) -> _Duals:
+        """Below the duals that were rounded to these."""
+
+        def lower(x: Array) -> Array:
+            return x - spacing * module_of(x).abs(x)
+
+        return _Duals(lower(self.v), None if self.u is None else lower(self.u))
 
 
 def check_plan(
@@ -173,123 +224,226 @@ def check_plan(
     maximize: bool,
 ) -> TransportCheck:
     """Checks one problem, whose costs are read through `costs`."""
-    supply, demand, moved = problem.supply, problem.demand, problem.moved
-    n, m, real_dtype = supply.size, demand.size, result_float()
-    rows, cols = existing(problem)
-    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real_dtype)
-
-    empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)
-    real = _in_range(result.rows, n) & _in_range(result.cols, m) & (result.mass > 0)
-    used = real & ~empty
-    mass = jnp.where(used, result.mass, 0)
-    i = jnp.where(used, result.rows, 0).astype(jnp.int32)
-    j = jnp.where(used, result.cols, 0).astype(jnp.int32)
-    valid = (empty | real).all() & _are_different(i, j, used)
-    own = costs.pairs(i, j)
-    valid &= (~used | jnp.isfinite(own[0])).all()
-    supply, demand = jnp.where(rows, supply, 0), jnp.where(cols, demand, 0)
-    stays = moved is not None or unmatched_cost is not None
-    near = _forgiven(supply, demand) if stays else _forgiven(supply)
-    left, fits = _left(mass, i, supply, near)
-    unmet, fits_too = _left(mass, j, demand, near)
-    valid &= fits & fits_too
-
-    tiny, sound = is_tiny(v).any(), jnp.isfinite(v).all()
-    if not stays:
-        valid &= (left == 0).all() & (unmet == 0).all()
-        minima = costs.minima(v)
-        slack = slack_of_pairs(own, _at(v, j), _at(minima.least, i), _at(minima.least_rest, i))
-        terms = [_times_up(mass, slack)]
-    elif moved is not None:
-        one = jnp.zeros_like(i)
-        valid &= (_left(mass, one, moved[None], near)[0] == 0).all()
-        u = jnp.where(rows, -result.row_dual if maximize else result.row_dual, 0)
-        u = u.astype(real_dtype)
-        tiny |= is_tiny(u).any()
-        valid &= jnp.isfinite(u).all()
-        u, v = jnp.minimum(u, 0), jnp.minimum(v, 0)
-        minima = costs.minima(v, u)
-        terms = [_times_up(mass, _partial_slack(own, minima, _at(u, i), _at(v, j)))]
-        terms += [_times_up(left, -u), _times_up(unmet, -v)]
-    else:
-        assert unmatched_cost is not None
-        tiny |= (rows & is_tiny(unmatched_cost)).any()
-        v = jnp.minimum(v, 0)
-        minima = costs.minima(v)
-        # What stays is moved to one more column, whose dual is 0.
+    xp, (rows, cols) = module_of(result.rows), existing(problem)
+    entries, valid = _entries(result, problem.supply.size, problem.demand.size)
+    own = costs.pairs(entries.i, entries.j)
+    valid &= (~entries.used | xp.isfinite(own[0])).all()
+    duals = _duals(problem, unmatched_cost, result, (rows, cols), maximize)
+    price = None
+    if unmatched_cost is not None:
         r, r_rest = split(unmatched_cost, maximize)
-        r = jnp.where(rows, jnp.where(jnp.isnan(r), -jnp.inf, r), jnp.inf)
-        valid &= ((left == 0) | (r < jnp.inf)).all()
-        sound &= (r > -jnp.inf).all()
-        (least, least_rest), pairs = with_unmatched(minima, own, (r, r_rest))
-        mass = jnp.concatenate([mass, left.astype(mass.dtype)])
-        i = jnp.concatenate([i, jnp.arange(n, dtype=jnp.int32)])
-        dual = jnp.concatenate([_at(v, j), jnp.zeros_like(r)])
-        slack = slack_of_pairs(pairs, dual, _at(least, i), _at(least_rest, i))
-        terms = [_times_up(unmet, -v), _times_up(mass, slack)]
-    tiny |= minima.has_tiny.any()
-    sound &= minima.is_sound.all()
-    flushed = jnp.where(tiny, _flushed(costs.dtype, mass), 0)
-    gap = 0 - sum_down(-jnp.concatenate([*terms, flushed[None]]))
-    proved = valid & sound & ~jnp.isnan(gap)
-    gap = jnp.where(proved, gap, jnp.inf)
-    return TransportCheck(valid=valid, optimal=gap == 0, gap=gap)
+        price = xp.where(rows, xp.where(xp.isnan(r), -xp.inf, r), xp.inf), r_rest
+    minima = costs.minima(*duals)
+    left, unmet, moves = _moves(problem, unmatched_cost is not None, entries, minima)
+    valid &= moves
+    sound = xp.isfinite(duals.v).all() & minima.is_sound.all()
+    if price is not None:
+        valid &= ((left == 0) | (price[0] < xp.inf)).all()
+        sound &= (price[0] > -xp.inf).all()
+    if duals.u is not None:
+        valid &= xp.isfinite(duals.u).all()
+
+    stays, proved = _Stays(left, unmet, price), valid & sound
+    given = [x for x in (duals.v, duals.u) if x is not None]
+    tiny = xp.stack([is_tiny(x).any() for x in given]).any() | minima.has_tiny.any()
+    if unmatched_cost is not None:
+        tiny |= (rows & is_tiny(unmatched_cost)).any()
+    real = proof_float(left)
+    moved = sum_up(entries.mass.astype(real), left.astype(real))
+    least = xp.full_like(moved, 64 * flushed_to(costs.dtype, left))
+    flushed = xp.where(tiny, times_up(moved, least), 0)
+    dtypes = [problem.supply.dtype, costs.dtype]
+    dtypes += [] if unmatched_cost is None else [unmatched_cost.dtype]
+    near = spacing(result.col_dual.dtype, real)
+    bound = bind(_gap, own=own, entries=entries, stays=stays, flushed=flushed)
+    tighten = None
+    if xp is np and own[1] is None:
+        tighten = bind(_tightened, costs, own=own[0], entries=entries, stays=stays)
+    whole = all(jnp.issubdtype(x, jnp.integer) for x in dtypes)
+    return TransportCheck(
+        valid, *proved_gap(bound, costs, duals, minima, near, proved, whole, tighten)
+    )
 
 
-def _in_range(index: Int[Array, " k"], size: int) -> Bool[Array, " k"]:
+def proved_gap(
+    bound: Callable[[Any, RowMinima], tuple[Array, Array]],
+    costs: CheckCosts,
+    duals: Any,
+    minima: RowMinima,
+    near: float,
+    proved: Bool[Array, ""],
+    whole: bool,
+    tighten: Callable[[Any, RowMinima], Any] | None,
+) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    """Whether a gap is within the rounding, and the gap, also by other duals where that helps.
+
+    `bound` returns the gap of duals, and the magnitudes of costs and of duals; `near` is the
+    spacing of a result's floats. `whole`: all costs and masses are integers, so the gap is one.
+    `tighten` returns duals of more digits, or None; on the host.
+    """
+    xp = module_of(proved)
+
+    def gap_of(duals: Any, minima: RowMinima) -> tuple[Array, Array, Array]:
+        gap, *sizes = bound(duals, minima)
+        gap = xp.floor(gap) if whole else gap
+        gap = xp.where(proved & ~xp.isnan(gap), gap, xp.inf)
+        return gap, tolerance(*sizes, near), sum(sizes)
+
+    def better(duals: Any) -> Array:
+        """The gap by other duals where they prove the optimum."""
+        other = gap_of(duals, costs.minima(*duals))[0]
+        return xp.where(other <= rounding, xp.minimum(gap, other), gap)
+
+    gap, rounding, size = gap_of(duals, minima)
+    more = proved & (gap > rounding)
+    if xp is jnp:
+        gap = lax.cond(more, lambda: better(duals.lowered(near)), lambda: gap)
+    elif more and tighten is not None and gap <= WORTH_IT * size:
+        tight = tighten(duals, minima)
+        gap = gap if tight is None else better(tight)
+    return judged(gap, rounding)
+
+
+def _tightened(
+    costs: CheckCosts,
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: np.ndarray,
+    entries: Entries,
+    stays: _Stays,
+) -> _Duals | None:
+    used, v = entries.mass > 0, duals.v
+    rows, cols = costs.exist
+    pairs = Pairs(entries.i[used], entries.j[used], own[: used.size][used])
+    left, room = stays.left > 0, stays.unmet > 0
+    more = None
+    if duals.u is not None:
+        assert minima.slack is not None
+        price, least = np.where(rows, 0, np.inf), -minima.slack.min(initial=np.inf)
+        more = Stays(price, left, cols, room, least if np.isfinite(least) else 0, tied=False)
+    elif stays.price is not None:
+        more = Stays(stays.price[0], left, cols, room)
+    tight = tightened(costs.blocks(), pairs, minima.least, v, more)
+    if tight is None or duals.u is None:
+        return None if tight is None else _Duals(tight[:-1] - tight[-1] * (more is not None), None)
+    v, last = tight[:-1], tight[-1]
+    least = np.minimum(costs.minima(v, duals.u).least + last, 0)
+    return _Duals(v - v.max(where=cols, initial=-np.inf), np.where(rows, least, 0))
+
+
+def _entries(result: Transport, n: int, m: int) -> tuple[Entries, Bool[Array, ""]]:
+    """The entries that are used, and whether all are valid: empty, or different pairs in range."""
+    xp = module_of(result.rows)
+    empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)
+    real = in_range(result.rows, n) & in_range(result.cols, m) & (result.mass > 0)
+    used = real & ~empty
+    i = xp.where(used, result.rows, 0).astype(jnp.int32)
+    j = xp.where(used, result.cols, 0).astype(jnp.int32)
+    valid = (empty | real).all() & are_different(i, j, used)
+    return Entries(i, j, used, xp.where(used, result.mass, 0)), valid
+
+
+def _duals(
+    problem: TransportProblem | PointProblem,
+    unmatched_cost: Array | None,
+    result: Transport,
+    exist: tuple[Array, Array],
+    maximize: bool,
+) -> _Duals:
+    xp, real = module_of(result.col_dual), proof_float(result.col_dual)
+
+    def dual(x: Array, there: Array) -> Array:
+        return xp.where(there, -x if maximize else x, 0).astype(real)
+
+    v = dual(result.col_dual, exist[1])
+    if problem.moved is not None:
+        return _Duals(xp.minimum(v, 0), xp.minimum(dual(result.row_dual, exist[0]), 0))
+    return _Duals(v if unmatched_cost is None else xp.minimum(v, 0), None)
+
+
+def _moves(
+    problem: TransportProblem | PointProblem, may_stay: bool, entries: Entries, minima: RowMinima
+) -> tuple[Num[Array, " n"], Num[Array, " m"], Bool[Array, ""]]:
+    """What a plan leaves of each mass, and whether it moves what it must."""
+    rows, cols = existing(problem)
+    xp, dtype, moved = module_of(rows), problem.supply.dtype, problem.moved
+    supply, demand = xp.where(rows, problem.supply, 0), xp.where(cols, problem.demand, 0)
+    must = moved is None and not may_stay
+    if must and not jnp.issubdtype(dtype, jnp.integer):
+        forgiven = sum_tolerance(dtype, rows.size + cols.size)
+        demand = scaled_demand(supply, demand, entries, forgiven, ~minima.has_forbidden.any())
+    left, fits = left_of(entries.mass, entries.i, supply, dtype)
+    unmet, fits_too = left_of(entries.mass, entries.j, demand, dtype)
+    fits &= fits_too
+    if must:
+        fits &= (left == 0).all() & (unmet == 0).all()
+    if moved is not None:
+        one = xp.zeros_like(entries.i)
+        fits &= (left_of(entries.mass, one, moved[None], dtype)[0] == 0).all()
+    return left, unmet, fits
+
+
+def _gap(
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: Pair,
+    entries: Entries,
+    stays: _Stays,
+    flushed: Float[Array, ""],
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """The gap that duals prove, and the magnitudes of costs and of duals, times the masses."""
+    (i, j, _, mass), (v, u), (left, unmet, price) = entries, duals, stays
+    xp, real = module_of(v), v.dtype
+    least, least_rest = minima.least, minima.least_rest
+    dual = at(v, j)
+    if u is not None:
+        of_row = at(u, i)
+        terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
+        terms += [times_up(left, -u), times_up(unmet, -v)]
+    else:
+        if price is not None:  # what stays is moved to one more column, whose dual is 0
+            (least, least_rest), own = with_unmatched(minima, own, price)
+            mass = xp.concatenate([mass, left.astype(mass.dtype)])
+            i = xp.concatenate([i, xp.arange(left.size, dtype=jnp.int32)])
+            dual = xp.concatenate([dual, xp.zeros_like(price[0])])
+        of_row = at(least, i)
+        slack = slack_of_pairs(own, dual, of_row, at(least_rest, i))
+        terms = [times_up(mass, slack)]
+        terms += [] if price is None else [times_up(unmet, -v)]
+    gap = sum_up(*terms, flushed[None])
+    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row)
+    return gap, *(xp.where(mass > 0, mass.astype(real) * x, 0).sum() for x in sizes)
+
+
+def in_range(index: Int[Array, " k"], size: int) -> Bool[Array, " k"]:
     return (index >= 0) & (index < size)
 
 
-def _at(x: Num[Array, " n"], index: Int[Array, " k"]) -> Num[Array, " k"]:
-    return x[index] if x.size else jnp.zeros_like(x, shape=index.shape)
+def at(x: Num[Array, " n"], index: Int[Array, " k"]) -> Num[Array, " k"]:
+    return x[index] if x.size else module_of(x).zeros(index.shape, x.dtype)
 
 
-def _are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""]:
+def are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""]:
     """Whether no two used entries are the same pair."""
+    xp = module_of(i)
+    if xp is np:
+        pairs = i[used].astype(np.int64) << 32 | j[used]
+        return np.bool_(np.unique(pairs).size == pairs.size)  # type: ignore[return-value]
     i = jnp.where(used, i, -1)
     j = jnp.where(used, j, jnp.arange(j.size, dtype=j.dtype))  # unused entries all differ
     i, j = lax.sort((i, j), num_keys=2)
     return ~((i[1:] == i[:-1]) & (j[1:] == j[:-1])).any()
 
 
-def _forgiven(*masses: Num[Array, " k"]) -> Float[Array, ""]:
-    """How much sums of a plan may be off: 0 for integers."""
-    real, zero = result_float(), jnp.zeros((), result_float())
-    if jnp.issubdtype(masses[0].dtype, jnp.integer):
-        return zero
-    info, sides = jnp.finfo(masses[0].dtype), sum(x.size for x in masses) + 2
-    total = sum((x.astype(real).sum() for x in masses), zero)
-    # XLA may flush masses below the least normal number.
-    return 3 * sides * float(info.eps) * total + 2 * sides * float(info.tiny)
-
-
-def _left(
-    mass: Num[Array, " k"], index: Array, expected: Num[Array, " l"], forgiven: Array
-) -> tuple[Num[Array, " l"], Bool[Array, ""]]:
-    """What the entries leave of the masses of their row (or column), and whether any is left."""
-    real = result_float()
-    if expected.size == 0:
-        return expected, jnp.ones_like(mass.sum(), bool)
-    sums = jnp.zeros_like(expected, real).at[index].add(mass.astype(real))
-    if not jnp.issubdtype(expected.dtype, jnp.integer):
-        finite = jnp.isfinite(expected).all() & (expected >= 0).all() & jnp.isfinite(sums).all()
-        left = expected.astype(real) - sums
-        left = jnp.where(jnp.abs(left) <= forgiven, 0, left)
-        return left, finite & (left >= 0).all()
-    # Sums in 2^bits, and floats show that the sum did not wrap around: then it would be at least
-    # 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
-    wide = jnp.promote_types(mass.dtype, expected.dtype)
-    left = expected.astype(wide) - jnp.zeros_like(expected, wide).at[index].add(mass.astype(wide))
-    fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
-    return left, ((left >= 0) & fits & (expected >= 0)).all()
-
-
 def slack_of_pairs(
     own: Pair, v: Float[Array, " k"], least: Float[Array, " k"], least_rest: Float[Array, " k"]
 ) -> Float[Array, " k"]:
     """Upper bounds of the cost of each pair − v − least − least_rest."""
+    xp = module_of(v)
     x, x_rest = minus(-own[0], None if own[1] is None else -own[1], -v)
-    return 0 - sum_down(jnp.stack([x, least, x_rest, least_rest], -1))
+    return sum_up(xp.stack([-x, -least, -x_rest, -least_rest], -1))
 
 
 def _partial_slack(
@@ -297,24 +451,17 @@ def _partial_slack(
 ) -> Float[Array, " k"]:
     """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
     assert minima.slack is not None
-    least = minima.slack.min(initial=jnp.inf)
-    least = jnp.where(least < jnp.inf, least, 0)
-    parts = [-own[0], v, u] + ([] if own[1] is None else [-own[1]])
-    return 0 - sum_down(jnp.stack([*parts, jnp.broadcast_to(least, u.shape)], -1))
+    xp = module_of(u)
+    least = minima.slack.min(initial=xp.inf)
+    least = xp.where(least < xp.inf, least, 0)
+    parts = [own[0], -v, -u] + ([] if own[1] is None else [own[1]])
+    return sum_up(xp.stack([*parts, xp.broadcast_to(-least, u.shape)], -1))
 
 
-def _flushed(dtype: jnp.dtype, mass: Num[Array, " k"]) -> Float[Array, ""]:
-    """A bound on what flushing costs and duals to 0 changes."""
-    real = result_float()
-    narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating)
-    tiny = float(jnp.finfo(jnp.float32 if narrow else real).tiny)
-    total = 0 - sum_down(-mass.astype(real))
-    return _times_up(total, jnp.full_like(total, 64 * tiny))
-
-
-def _times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
+def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
     """An upper bound of the product with x, also of a rounded mass; 0 if one of them is 0."""
-    info = jnp.finfo(x.dtype)
+    xp, info = module_of(x), jnp.finfo(x.dtype)
     product = mass.astype(x.dtype) * x
-    above = jnp.maximum(product + product * (8 * float(info.eps)), float(info.tiny))
-    return jnp.where((mass > 0) & ~(x <= 0), above, 0)  # NaN stays NaN
+    least = float(info.smallest_subnormal if xp is np else info.tiny)
+    above = xp.maximum(product + product * (8 * float(info.eps)), least)
+    return xp.where((mass > 0) & ~(x <= 0), above, 0)  # NaN stays NaN

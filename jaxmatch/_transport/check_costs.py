@@ -7,15 +7,16 @@ then −inf, which proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
-from jaxmatch._assignment.sharded_check import in_blocks
+from jaxmatch._assignment.certificate import as_costs
+from jaxmatch._assignment.sharded_check import in_blocks, rows_from
 from jaxmatch._common.distances import distances
-from jaxmatch._common.proof import is_tiny, minus, split, sum_down
-from jaxmatch._common.result import result_float
+from jaxmatch._common.proof import blocks_of, is_tiny, minus, module_of, proof_float, sum_down
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
@@ -27,8 +28,9 @@ class RowMinima(NamedTuple):
 
     least: Float[Array, " n"]  # min_j C_ij − v_j, the least pair in lexicographic order
     least_rest: Float[Array, " n"]
-    has_tiny: Bool[Array, " n"]  # a cost that XLA may flush to 0, see `_small`
+    has_tiny: Bool[Array, " n"]  # a cost that XLA may flush to 0, see `is_tiny`
     is_sound: Bool[Array, " n"]  # no cost is NaN or −inf
+    has_forbidden: Bool[Array, " n"]  # whether a pair is forbidden
     slack: Float[Array, " n"] | None  # a lower bound of min_j C_ij − v_j − u_i, with u given
 
 
@@ -36,9 +38,13 @@ class CheckCosts(Protocol):
     """What a check reads of the costs of one problem."""
 
     dtype: Any
+    exist: tuple[Array, Array]  # rows and columns
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima: ...
     def pairs(self, i: Array, j: Array) -> Pair: ...
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Numbers of rows, and the costs from there on, of NumPy."""
+        ...
 
 
 class StoredCosts:
@@ -52,16 +58,34 @@ class StoredCosts:
         maximize: bool,
     ) -> None:
         self._cost, self._rows, self._cols, self._maximize = cost, rows, cols, maximize
-        self.dtype = cost.dtype
+        self.dtype, self.exist = cost.dtype, (rows, cols)
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima:
-        return _reduce(self._cost, self._rows, self._cols, v, u, self._maximize)
+        n, m = self._cost.shape
+        if module_of(v) is jnp:
+            return _reduce(self._cost, self._rows, self._cols, v, u, self._maximize)
+
+        def reduce_block(first: int, count: int) -> RowMinima:
+            def part(a: Array) -> Array:
+                return a[first : first + count]
+
+            own = None if u is None else part(u)
+            cost, rows = part(self._cost), part(self._rows)
+            return _reduce(cost, rows, self._cols, v, own, self._maximize)
+
+        return in_blocks(reduce_block, n, m, xp=np)
 
     def pairs(self, i: Int[Array, " k"], j: Int[Array, " k"]) -> Pair:
         if not self._cost.size:
-            return jnp.full(i.shape, jnp.inf, result_float()), None
+            return module_of(i).full(i.shape, jnp.inf, proof_float(i)), None
         exists = self._rows[i] & self._cols[j]
-        return _as_costs(self._cost[i, j], exists, self._maximize)
+        return as_costs(self._cost[i, j], exists, self._maximize)
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        for first, count in blocks_of(*self._cost.shape):
+            here = slice(first, first + count)
+            exists = self._rows[here, None] & self._cols
+            yield first, as_costs(self._cost[here], exists, self._maximize)[0]
 
 
 class PointCosts:
@@ -79,10 +103,10 @@ class PointCosts:
     ) -> None:
         self._points, self._rows, self._cols, self._maximize = (x, y), rows, cols, maximize
         self._metric, self._problems = metric, problems
-        self.dtype = x.dtype
+        self.dtype, self.exist = x.dtype, (rows, cols)
 
     def _distances(self, x: Array, y: Array) -> Array:
-        near, far = (p.astype(result_float()) for p in (x, y))
+        near, far = (p.astype(proof_float(p)) for p in (x, y))
         return distances(near, far, self._metric).astype(self.dtype)
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima:
@@ -90,44 +114,46 @@ class PointCosts:
 
         def reduce_block(first: Array, count: int) -> RowMinima:
             def part(a: Array) -> Array:
-                return lax.dynamic_slice_in_dim(a, first, count)
+                return rows_from(a, first, count)
 
             cost = self._distances(part(x)[:, None], y[None])
             own = None if u is None else part(u)
             return _reduce(cost, part(self._rows), self._cols, v, own, self._maximize)
 
-        return in_blocks(reduce_block, len(x), len(y), self._problems)
+        return in_blocks(reduce_block, len(x), len(y), self._problems, xp=module_of(x))
 
     def pairs(self, i: Int[Array, " k"], j: Int[Array, " k"]) -> Pair:
         x, y = self._points
         if 0 in (len(x), len(y)):
-            return jnp.full(i.shape, jnp.inf, result_float()), None
+            return module_of(i).full(i.shape, jnp.inf, proof_float(i)), None
         cost = self._distances(x[i], y[j])
-        return _as_costs(cost, self._rows[i] & self._cols[j], self._maximize)
+        return as_costs(cost, self._rows[i] & self._cols[j], self._maximize)
 
-
-def _as_costs(cost: Array, exists: Array, maximize: bool) -> Pair:
-    c, c_rest = split(cost, maximize)
-    c = jnp.where(exists, c, jnp.inf)
-    return jnp.where(jnp.isnan(c), -jnp.inf, c), c_rest
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        x, y = self._points
+        for first, count in blocks_of(len(x), len(y)):
+            here = slice(first, first + count)
+            cost = self._distances(x[here, None], y[None])
+            yield first, as_costs(cost, self._rows[here, None] & self._cols, self._maximize)[0]
 
 
 def _reduce(
     cost: Array, rows: Array, cols: Array, v: Array, u: Array | None, maximize: bool
 ) -> RowMinima:
-    exists = rows[:, None] & cols[None, :]
-    c, c_rest = _as_costs(cost, exists, maximize)
+    xp, exists = module_of(cost), rows[:, None] & cols[None, :]
+    c, c_rest = as_costs(cost, exists, maximize)
     x, x_rest = minus(c, c_rest, v[None, :])
-    least = x.min(-1, initial=jnp.inf)
+    least = x.min(-1, initial=xp.inf)
     slack = None
     if u is not None:
-        parts = jnp.broadcast_arrays(x, jnp.where(x < jnp.inf, x_rest, 0), -u[:, None])
-        slack = sum_down(jnp.stack(parts, -1)).min(-1, initial=jnp.inf)
+        parts = xp.broadcast_arrays(x, xp.where(x < xp.inf, x_rest, 0), -u[:, None])
+        slack = sum_down(xp.stack(parts, -1)).min(-1, initial=xp.inf)
     return RowMinima(
         least,
-        jnp.where(x == least[:, None], x_rest, jnp.inf).min(-1, initial=jnp.inf),
+        xp.where(x == least[:, None], x_rest, xp.inf).min(-1, initial=xp.inf),
         (exists & is_tiny(cost)).any(-1),
-        (c > -jnp.inf).all(-1),
+        (c > -xp.inf).all(-1),
+        (exists & (c == xp.inf)).any(-1),
         slack,
     )
 
@@ -139,13 +165,13 @@ def with_unmatched(
 
     Returns the least of each row, and the costs of the pairs.
     """
-    r, r_rest = unmatched
-    x, x_rest = minus(r, r_rest, jnp.zeros_like(r))
-    least = jnp.minimum(minima.least, x)
-    rest = jnp.where(minima.least == least, minima.least_rest, jnp.inf)
-    rest = jnp.where(x == least, jnp.minimum(rest, x_rest), rest)
+    xp, (r, r_rest) = module_of(unmatched[0]), unmatched
+    x, x_rest = minus(r, r_rest, xp.zeros_like(r))
+    least = xp.minimum(minima.least, x)
+    rest = xp.where(minima.least == least, minima.least_rest, xp.inf)
+    rest = xp.where(x == least, xp.minimum(rest, x_rest), rest)
     own, own_rest = pairs
     if own_rest is not None or r_rest is not None:
-        own_rest = jnp.zeros_like(own) if own_rest is None else own_rest
-        own_rest = jnp.concatenate([own_rest, jnp.zeros_like(r) if r_rest is None else r_rest])
-    return (least, rest), (jnp.concatenate([own, r]), own_rest)
+        own_rest = xp.zeros_like(own) if own_rest is None else own_rest
+        own_rest = xp.concatenate([own_rest, xp.zeros_like(r) if r_rest is None else r_rest])
+    return (least, rest), (xp.concatenate([own, r]), own_rest)

@@ -1,0 +1,126 @@
+"""Duals of more digits than a result holds, for checks outside of a trace.
+
+Duals of a result are rounded to its dtype, or to the grid of a solver. An answer is optimal exactly
+if there are duals that are tight on its pairs: u_i + v_j = C_ij, and at most C elsewhere. These are
+found near the given ones by the method of Bellman and Ford, along pairs that are almost tight. They
+prove by themselves: the check computes their gap as it does for any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+
+# Of the magnitudes that are rounded: greater gaps are no matter of rounding.
+WORTH_IT = 1e-6
+
+_EPS = float(np.finfo(np.float64).eps)
+_MOST_PAIRS = 1 << 22
+_MOST_STEPS = 50_000_000  # updates of a dual
+
+
+# Numbers of rows, and the costs from there on.
+Blocks: TypeAlias = Iterable[tuple[int, np.ndarray]]
+
+
+class Pairs(NamedTuple):
+    """Rows, columns and costs, to minimise."""
+
+    row: np.ndarray
+    col: np.ndarray
+    cost: np.ndarray
+
+
+class Stays(NamedTuple):
+    """What a problem may leave: pairs with one more column, and with one more row, of cost 0."""
+
+    price: np.ndarray  # of each row with the last column; +inf: there is no such pair
+    left: np.ndarray  # rows that are paired with the last column
+    capped: np.ndarray  # columns that may be paired with the last row
+    room: np.ndarray  # columns that are paired with it
+    dual: float = 0.0  # of the last column
+    tied: bool = True  # whether the last row and the last column are a pair
+
+
+def tightened(
+    blocks: Blocks,
+    own: Pairs,
+    least: np.ndarray,
+    v: np.ndarray,
+    stays: Stays | None,
+) -> np.ndarray | None:
+    """Column duals near v that are tight on the own pairs, and that of the last column.
+
+    `least`: the least cost − v_j of each
+    row. None if there are no such duals, or too many pairs are almost tight.
+    """
+    n, m, more = len(least), len(v), Pairs(*3 * (np.zeros(0, int),))
+    v, least = np.append(v, 0 if stays is None else stays.dual), np.append(least, np.inf)
+    if stays is not None:
+        last = Pairs(np.array([n]), np.array([m]), np.zeros(1)) if stays.tied else more
+        may = np.isfinite(stays.price)
+        more = join(_with_last_col(may, stays.price), _with_last_row(stays.capped, n), last)
+        left, room = _with_last_col(stays.left, stays.price), _with_last_row(stays.room, n)
+        own = join(own, left, room, last)
+        np.minimum.at(least, more.row, more.cost - v[more.col])
+    slack = own.cost - v[own.col] - least[own.row]
+    most = 4 * slack[np.isfinite(slack)].sum()
+    limit = _highest(n + 1, own, v) + most
+    near = _near(blocks, v[:m], limit)
+    return None if near is None else _falling(n + 1, own, join(near, more), v, most)
+
+
+def join(*pairs: Pairs) -> Pairs:
+    return Pairs(*(np.concatenate(parts) for parts in zip(*pairs, strict=True)))
+
+
+def _with_last_col(rows: np.ndarray, price: np.ndarray) -> Pairs:
+    row = np.flatnonzero(rows)
+    return Pairs(row, np.full(len(row), -1), price[row])
+
+
+def _with_last_row(cols: np.ndarray, n: int) -> Pairs:
+    col = np.flatnonzero(cols)
+    return Pairs(np.full(len(col), n), col, np.zeros(len(col)))
+
+
+def _highest(rows: int, own: Pairs, v: np.ndarray) -> np.ndarray:
+    """The greatest cost − v_j of the own pairs of each row; −inf where it has none."""
+    u = np.full(rows, -np.inf)
+    np.maximum.at(u, own.row, own.cost - v[own.col])
+    return u
+
+
+def _near(blocks: Blocks, v: np.ndarray, limit: np.ndarray) -> Pairs | None:
+    """The pairs of a matrix whose cost − v_j is at most the limit of their row."""
+    found, count = [Pairs(*2 * (np.zeros(0, int),), np.zeros(0))], 0
+    for first, cost in blocks:
+        row, col = np.nonzero(cost - v <= limit[first : first + len(cost), None])
+        found.append(Pairs(row + first, col, cost[row, col]))
+        count += len(row)
+        if count > _MOST_PAIRS:
+            return None
+    return join(*found)
+
+
+def _falling(rows: int, own: Pairs, near: Pairs, v: np.ndarray, most: float) -> np.ndarray | None:
+    """The greatest column duals up to v that are tight on the own pairs.
+
+    None if one falls by more than `most`, as it does where there are none.
+    """
+    least, steps = v - most, 0
+    while steps < _MOST_STEPS:
+        u = _highest(rows, own, v)[near.row]
+        lower, dual, now = v.copy(), near.cost - u, v[near.col]
+        # Less is a rounding: duals would fall around a cycle of tight pairs.
+        falls = now - dual > _EPS * (np.abs(u) + np.abs(now))
+        np.minimum.at(lower, near.col[falls], dual[falls])
+        if (lower == v).all():
+            return v
+        if (lower < least).any():
+            return None
+        v, steps = lower, steps + len(near.col) + len(own.col)
+    return v

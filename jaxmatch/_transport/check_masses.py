@@ -1,0 +1,124 @@
+"""The masses that a plan must move, for `check_transport`.
+
+Floats agree with a mass if they differ by a few roundings of it, however small it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.proof import (
+    add_at,
+    flushed_to,
+    lowered_at,
+    module_of,
+    proof_float,
+    repeat,
+    sum_up,
+)
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
+
+
+# How far, relative to a mass, the entries of a plan may be off it.
+_OFF = {"float64": 1e-12, "float32": 8 * 2.0**-23}
+
+
+class Entries(NamedTuple):
+    """The entries of a plan: different pairs in range, of positive mass where they are used."""
+
+    i: Int[Array, " k"]
+    j: Int[Array, " k"]
+    used: Bool[Array, " k"]
+    mass: Num[Array, " k"]
+
+
+def left_of(
+    mass: Num[Array, " k"], index: Int[Array, " k"], expected: Num[Array, " l"], dtype: Any = None
+) -> tuple[Num[Array, " l"], Bool[Array, ""]]:
+    """What entries leave of the masses of their row (or column), and whether they do not exceed it.
+
+    Of floats 0 where they agree, in the precision of `dtype`, that of the masses as given.
+    """
+    xp, real = module_of(mass), proof_float(mass)
+    if expected.size == 0:
+        return expected, xp.ones((), bool)
+    sums = add_at(expected.size, index, mass.astype(real))
+    if not jnp.issubdtype(expected.dtype, jnp.integer):
+        finite = xp.isfinite(expected).all() & (expected >= 0).all() & xp.isfinite(sums).all()
+        left = expected.astype(real) - sums
+        spare = _spare(mass, index, expected, np.dtype(dtype))
+        left = xp.where(xp.abs(left) <= spare, 0, left)
+        return left, finite & (left >= 0).all()
+    # Sums in 2^bits, and floats show that the sum did not wrap around: then it would be at least
+    # 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
+    wide = jnp.promote_types(mass.dtype, expected.dtype)
+    left = expected.astype(wide) - add_at(expected.size, index, mass.astype(wide))
+    fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
+    return left, ((left >= 0) & fits & (expected >= 0)).all()
+
+
+def _spare(
+    mass: Float[Array, " k"], index: Int[Array, " k"], expected: Float[Array, " l"], dtype: np.dtype
+) -> Float[Array, " l"]:
+    """By how much the sums of entries may be off."""
+    real = proof_float(mass)
+    count = add_at(expected.size, index, (mass > 0).astype(real))
+    rate = _OFF[dtype.name] + float(jnp.finfo(real).eps) * (count + 4)
+    least = flushed_to(dtype, mass) if module_of(mass) is jnp else 0.0
+    least = max(least, float(jnp.finfo(dtype).smallest_subnormal))
+    return rate * expected.astype(real) + 2 * least * (count + 1)
+
+
+def sum_tolerance(dtype: Any, count: int) -> float:
+    """By how much sums of `count` floats may differ, relative to the greater one."""
+    return max(2 * count * float(jnp.finfo(dtype).eps), 1e-6)
+
+
+def scaled_demand(
+    supply: Float[Array, " n"],
+    demand: Float[Array, " m"],
+    entries: Entries,
+    forgiven: float,
+    is_whole: Bool[Array, ""],
+) -> Float[Array, " m"]:
+    """The demands, scaled to sum as the supplies do where these differ by at most `forgiven`.
+
+    No mass moves between parts of the problem that forbidden pairs cut off: there each part of the
+    plan has a factor of its own, unless the problem `is_whole`.
+    """
+    xp, real = module_of(supply), proof_float(supply)
+    supply, demand, n = supply.astype(real), demand.astype(real), supply.size
+    if 0 in (n, demand.size):
+        return demand
+    label = _parts(n, demand.size, entries)
+    of_rows, of_cols = (
+        add_at(label.size, part, x) for part, x in ((label[:n], supply), (label[n:], demand))
+    )
+    of_rows = xp.where(is_whole, sum_up(supply), of_rows)
+    of_cols = xp.where(is_whole, sum_up(demand), of_cols)
+    near = xp.abs(of_rows - of_cols) <= forgiven * xp.maximum(of_rows, of_cols)
+    near &= (of_cols > 0) & xp.isfinite(of_cols)
+    factor = xp.where(near, of_rows / xp.where(of_cols > 0, of_cols, 1), 1)
+    return demand * factor[label[n:]]
+
+
+def _parts(n: int, m: int, entries: Entries) -> Int[Array, " n+m"]:
+    """The first node of the part of a plan that each row, and then each column, is in."""
+    i, j, used, _ = entries
+    xp = module_of(i)
+    i, j = xp.where(used, i, 0), xp.where(used, j + n, 0)
+    at = xp.concatenate([i, j])
+
+    def join(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        label, _ = state
+        low = xp.minimum(label[i], label[j])
+        low = xp.concatenate([low, low])
+        joined = lowered_at(lowered_at(label, label[at], low), at, low)
+        joined = joined[joined]
+        return joined, (joined != label).any()
+
+    start = xp.arange(n + m, dtype=xp.int32) + 0 * used.any().astype(xp.int32)
+    return repeat(lambda state: state[1], join, (start, used.any()), xp)[0]
