@@ -209,9 +209,14 @@ def with_dummies(
     *batch, n, m = cost.shape
     cols, too_wide = units.cols, xp.zeros(batch, bool)
     cost = cost if unmatched is None else cost.astype(unmatched.dtype)
+    if units.least is not None and cost.dtype == np.int32:
+        # What forbids a unit of the dummy row may be twice the greatest cost.
+        wide = np.int64 if xp is np else jax.dtypes.canonicalize_dtype(np.int64)
+        cost = cost.astype(wide)
+        unmatched = None if unmatched is None else unmatched.astype(wide)
     last = xp.zeros((*batch, m), cost.dtype)
     if units.least is not None:
-        never, too_wide = _forbidding(cost, problem, maximize, xp)
+        never, too_wide = _forbidding(cost, unmatched, problem, maximize, xp)
         last = interleaved(xp.broadcast_to(never[..., None], last.shape), last, xp)
         cols = interleaved(units.least, units.cols - units.least, xp)
         cost = doubled(cost, xp)
@@ -257,7 +262,7 @@ def doubled(x: Array, xp: Any) -> Num[Array, "... 2*m"]:
 
 
 def _forbidding(
-    cost: Array, problem: CapacityProblem, maximize: bool, xp: Any
+    cost: Array, unmatched: Array | None, problem: CapacityProblem, maximize: bool, xp: Any
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
     """What a unit of the dummy row costs where it must not go, and whether that does not fit.
 
@@ -268,7 +273,6 @@ def _forbidding(
     if jnp.issubdtype(cost.dtype, jnp.floating):
         return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
-    unmatched = problem.unmatched_cost
     if row_mask is not None:
         cost = xp.where(row_mask[..., :, None], cost, 0)
         unmatched = None if unmatched is None else xp.where(row_mask, unmatched, 0)

@@ -212,7 +212,8 @@ class CapacitatedAssignment(Result):
     **Status:** `OPTIMAL`; `INFEASIBLE` if a minimum exceeds its capacity, minima exceed the rows in
     sum, or forbidden pairs leave no assignment; `INVALID_CAPACITY` for negative capacities;
     `INVALID_COST` as without them; `OVERFLOW` if 2^30 pairs can be matched, for integer costs as in
-    [`solve_transport`][jaxmatch.solve_transport], with minima also if these span their dtype.
+    [`solve_transport`][jaxmatch.solve_transport], with minima also if these span 64 bits (32 in
+    `jit` without x64).
 
     **Certificate:** u_i + v_j ≤ C_ij, with equality on matched pairs. If not all columns need be
     full, v_j ≤ 0 where column j has more rows than its minimum, and v_j ≥ 0 where it is not full. A
