@@ -94,8 +94,8 @@ def solve_assignment(
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
     - `row_capacity`, `col_capacity`, `col_minimum`: integers, how often a row or column may, or
-      must, be matched. The result is a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment],
-      with `row_capacity` a [`Transport`][jaxmatch.Transport].
+      must, be matched, and a pair up to the lesser of its capacities. The result: a
+      [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], with `row_capacity` a `Transport`.
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment`.
 
