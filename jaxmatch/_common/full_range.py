@@ -5,6 +5,7 @@ XLA flushes denormal numbers to zero, so they are read by their bits.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
@@ -25,7 +27,7 @@ def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..
         low, high = _rank(low), _rank(high)
         return (low >= 0) & (low <= high)
 
-    if not jnp.issubdtype(low.dtype, jnp.floating):
+    if not jnp.issubdtype(low.dtype, jnp.floating) or module_of(low) is np:
         return by_value(low, high)
     if low.dtype != jnp.float64:
         return by_bits(low, high)
@@ -43,7 +45,7 @@ def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
 
 def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """Converts to a wider dtype without flushing denormal numbers."""
-    if isinstance(x, (np.ndarray, np.generic)):  # NumPy flushes none
+    if module_of(x) is np:  # NumPy flushes none
         return x.astype(dtype)  # type: ignore[return-value]
     if x.dtype == jnp.bfloat16:  # its denormal numbers are denormal as float32, too
         bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16
@@ -82,12 +84,15 @@ class Parts(NamedTuple):
             denormal = rank.astype(x.dtype) * 2.0 ** (info.minexp - info.nmant + k)
             return jnp.where(rank < 1 << info.nmant, denormal, by_value(x))
 
-        if x.dtype == jnp.float64:
+        xp = module_of(x)
+        if xp is np:
+            small = by_value(x)
+        elif x.dtype == jnp.float64:
             small = lax.platform_dependent(x, tpu=by_value, default=by_bits)
         else:
             small = by_bits(x)
-        is_small = jnp.abs(x) < 2.0**below
-        return cls(jnp.where(is_small, 0, x * 2.0**-_ROOM), jnp.where(is_small, small, 0))
+        is_small = xp.abs(x) < 2.0**below
+        return cls(xp.where(is_small, 0, x * 2.0**-_ROOM), xp.where(is_small, small, 0))
 
     def map(self, f: Callable[[Array], Array]) -> Parts:
         return Parts(f(self.large), f(self.small))
@@ -96,7 +101,7 @@ class Parts(NamedTuple):
         return Parts(self.large + other.large, self.small + other.small)
 
     def minus(self, other: Parts) -> Parts:
-        return self.plus(other.map(jnp.negative))
+        return self.plus(other.map(operator.neg))
 
     def whole(self) -> tuple[Array, Array]:
         """The sum in units of 2^40 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
@@ -105,11 +110,11 @@ class Parts(NamedTuple):
 
     def at_most(self, bound: Parts) -> Bool[Array, "..."]:
         (x, x_scaled), (most, most_scaled) = self.whole(), bound.whole()
-        return jnp.where(bound.large == 0, x_scaled <= most_scaled, x <= most)
+        return module_of(x).where(bound.large == 0, x_scaled <= most_scaled, x <= most)
 
     def within(self, bound: Parts) -> Bool[Array, "..."]:
         """Whether the magnitude is at most `bound`."""
-        return self.at_most(bound) & self.map(jnp.negative).at_most(bound)
+        return self.at_most(bound) & self.map(operator.neg).at_most(bound)
 
 
 # For each dtype (below, k): numbers below 2^below are small, and scaled by 2^k.
@@ -118,4 +123,4 @@ _ROOM = 40  # bits: sums of fewer than 2^31 numbers, times a node's degree, stay
 
 
 def choose(condition: Array, a: Parts, b: Parts) -> Parts:
-    return Parts(*(jnp.where(condition, x, y) for x, y in zip(a, b, strict=True)))
+    return Parts(*(module_of(x).where(condition, x, y) for x, y in zip(a, b, strict=True)))

@@ -14,20 +14,20 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.arguments import as_array, as_result
 from jaxmatch._common.full_range import Parts, choose, in_order, widen
 from jaxmatch._common.given import require
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.proof import add_at, module_of, over_problems, proof_float, repeat
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import Place, current_place, in_full_precision
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 
 
@@ -50,7 +50,7 @@ class FlowCheck(Check):
 
 
 @unchecked
-@in_full_precision("capacity")
+@in_full_precision("capacity", on_host=True)
 def check_flow(
     network: FlowNetwork, capacity: ArrayLike, source: ArrayLike, sink: ArrayLike, result: Flow
 ) -> FlowCheck:
@@ -91,12 +91,13 @@ def check_flow(
     """
     check_network(network)
     n, e = network.num_nodes, network.num_edges
-    c = as_capacity(capacity, network)
+    place = current_place()
+    c = as_capacity(capacity, network, place)
     require("result", result, Flow, "`Flow(value, flow, source_side, status)` makes one")
     batch = np.shape(result.value)
     shapes = {"value": batch, "flow": (*batch, e), "source_side": (*batch, n)}
     beside = "`result.value` and `network`"
-    result = as_result(result, Flow, shapes, beside, "")
+    result = as_result(result, Flow, shapes, beside, "", place=place)
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
     require_kind("capacity", c, "result.flow", is_float)
     require_kind("result.value", result.value, "result.flow", is_float)
@@ -110,8 +111,8 @@ def check_flow(
     return over_networks(_check_one, network, c, source, sink, result)
 
 
-def as_capacity(capacity: ArrayLike, network: FlowNetwork) -> Num[Array, "... e"]:
-    c, e = as_array("capacity", capacity), network.num_edges
+def as_capacity(capacity: ArrayLike, network: FlowNetwork, place: Place) -> Num[Array, "... e"]:
+    c, e = as_array("capacity", capacity, place), network.num_edges
     if c.ndim == 0 or c.shape[-1] != e:
         raise ValueError(
             f"`capacity` must have shape [..., {e}], one entry for each edge of `network`, "
@@ -132,7 +133,7 @@ def require_kind(name: str, x: Array, other: str, is_float: bool) -> None:
 
 def broadcast(name: str, x: Array, shape: tuple[int, ...], like: str) -> Array:
     try:
-        return jnp.broadcast_to(x, shape)
+        return module_of(x).broadcast_to(x, shape)
     except ValueError:
         raise ValueError(
             f"`{name}` has shape {x.shape}, which does not broadcast to {shape}, one for each of "
@@ -151,7 +152,16 @@ def over_networks(
     """`one(capacity, source, sink, result, senders, receivers, n=...)` of each problem."""
     edges = (network.senders, network.receivers)
     if network.batch_shape:
-        edges = tuple(jnp.broadcast_to(x, capacity.shape) for x in edges)
+        edges = tuple(module_of(x).broadcast_to(x, capacity.shape) for x in edges)
+    if module_of(capacity) is np:
+        check_one, batch = partial(one, n=network.num_nodes), capacity.shape[:-1]
+        if network.batch_shape:
+            return over_problems(check_one, batch, capacity, source, sink, result, *edges)
+
+        def on_shared(*problem: Any) -> C:
+            return check_one(*problem, *edges)
+
+        return over_problems(on_shared, batch, capacity, source, sink, result)
     return _over_networks(capacity, source, sink, result, edges, one=one)
 
 
@@ -199,16 +209,16 @@ def _check_one(
     if flow.size == 0:
         return FlowCheck(sane & (value == 0), sane & separated & (value == 0))
     tail, head = tail.clip(0, n - 1), head.clip(0, n - 1)
-    nothing = jnp.zeros_like(capacity)
-    within = in_order(flow, jnp.where(tail != head, capacity, nothing)).all()
+    xp = module_of(capacity)
+    within = in_order(flow, xp.where(tail != head, capacity, xp.zeros_like(capacity))).all()
     crosses = source_side[tail] & ~source_side[head]
-    closed = is_capacity(value, jnp.where(crosses, capacity, 0))
+    closed = is_capacity(value, xp.where(crosses, capacity, xp.zeros_like(capacity)))
     if jnp.issubdtype(flow.dtype, jnp.integer):
         valid = sane & within & _conserves_integers(value, flow, tail, head, *ends, n)
         return FlowCheck(valid, valid & separated & closed)
 
     conserved = _conserves_floats(value, flow, crosses, tail, head, *ends, n)
-    infinite = (value == jnp.inf) & jnp.isnan(flow).all()
+    infinite = (value == jnp.inf) & xp.isnan(flow).all()
     reached = _reached(infinite & sane, capacity, tail, head, ends[0], n)[ends[1]]
     valid = sane & ((within & conserved) | (infinite & reached))
     return FlowCheck(valid, valid & separated & (closed | infinite))
@@ -226,7 +236,7 @@ def is_sane(
     NaN."""
     sane = (source >= 0) & (source < n) & (sink >= 0) & (sink < n) & (source != sink)
     sane &= ((tail >= 0) & (tail < n) & (head >= 0) & (head < n)).all()
-    return sane & in_order(jnp.zeros_like(capacity), capacity).all()
+    return sane & in_order(module_of(capacity).zeros_like(capacity), capacity).all()
 
 
 def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]:
@@ -235,10 +245,11 @@ def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]
     if jnp.issubdtype(cut.dtype, jnp.integer):
         wide = common_dtype(value, cut)
         digits = partial(_digits, dtype=wide, width=_width(wide, cut.size))
-        total = digits(cut).sum(-1, dtype=wide) - digits(value)
+        both = zip(digits(cut), digits(value), strict=True)
+        total = [x.sum(dtype=wide) - y for x, y in both]
         sums = _is_zero(total, _width(wide, cut.size))
         return (value >= 0) & sums & _is_countable(cut.size)
-    real = jax.dtypes.canonicalize_dtype(np.float64)
+    real = proof_float(cut)
     in_cut, total = Parts.of(widen(cut, real)), Parts.of(widen(value, real))
     eps = float(jnp.finfo(cut.dtype).eps)
     rounded = total.map(lambda x: 4 * eps * x)
@@ -262,10 +273,10 @@ def _conserves_integers(
     wide = common_dtype(value, flow)
     width = _width(wide, flow.size)
     digits = partial(_digits, dtype=wide, width=width)
-    out = digits(flow)
-    net = jnp.zeros_like(out, shape=(len(out), n)).at[:, tail].add(out).at[:, head].add(-out)
-    total = digits(value)
-    net = net.at[:, source].add(-total).at[:, sink].add(total)
+    node = module_of(flow).arange(n, dtype=np.int32)
+    ends = (node == sink).astype(wide) - (node == source).astype(wide)
+    both = zip(digits(flow), digits(value), strict=True)
+    net = [add_at(n, tail, x) - add_at(n, head, x) + ends * y for x, y in both]
     return (value >= 0) & _is_zero(net, width).all() & _is_countable(flow.size)
 
 
@@ -280,20 +291,20 @@ def _is_countable(count: int) -> bool | Bool[Array, ""]:
     return not is_symbolic((count,)) or jnp.asarray(count) <= _MANY
 
 
-def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> Int[Array, "d ..."]:
+def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> list[Int[Array, "..."]]:
     """The digits of non-negative numbers, of `width` bits each, lowest first."""
     x = x.astype(dtype)
     shifts = range(0, jnp.iinfo(dtype).bits, width)
-    return jnp.stack([x >> shift & (1 << width) - 1 for shift in shifts])
+    return [x >> shift & (1 << width) - 1 for shift in shifts]
 
 
-def _is_zero(digits: Int[Array, "d ..."], width: int) -> Bool[Array, "..."]:
+def _is_zero(digits: list[Int[Array, "..."]], width: int) -> Bool[Array, "..."]:
     """Whether digits of any sign and size represent 0: after carrying all are 0."""
-    zero, carry = jnp.ones_like(digits[0], bool), jnp.zeros_like(digits[0])
+    zero, carry = digits[0] == digits[0], 0 * digits[0]
     for digit in digits:
-        carry += digit
-        zero &= (carry & (1 << width) - 1) == 0
-        carry >>= width
+        carry = carry + digit
+        zero = zero & ((carry & (1 << width) - 1) == 0)
+        carry = carry >> width
     return zero & (carry == 0)
 
 
@@ -316,23 +327,23 @@ def _conserves_floats(
     n: int,
 ) -> Bool[Array, ""]:
     """The same for floats, with the tolerances that `check_flow` documents."""
-    real = jax.dtypes.canonicalize_dtype(np.float64)
+    xp, real = module_of(flow), proof_float(flow)
     eps = float(jnp.finfo(flow.dtype).eps)
     flows, total = (Parts.of(widen(x, real)) for x in (flow, value))
     far, too_far = (total.map(lambda x, times=times: x * times) for times in (_FAR, _TOO_FAR))
     counted = choose(flows.at_most(far), flows, far)
-    nothing = jnp.zeros_like(flows.large, shape=(n,))
-    net = flows.map(lambda x: nothing.at[tail].add(x).at[head].add(-x))
-    through = counted.map(lambda x: nothing.at[tail].add(x).at[head].add(x))
-    degree = nothing.at[tail].add(1).at[head].add(1)
+    net = flows.map(lambda x: add_at(n, tail, x) - add_at(n, head, x))
+    through = counted.map(lambda x: add_at(n, tail, x) + add_at(n, head, x))
+    one = xp.ones_like(flows.large)
+    degree = add_at(n, tail, one) + add_at(n, head, one)
     allowed = through.map(lambda x: (eps + degree * float(jnp.finfo(real).eps)) * x)
-    node = jnp.arange(n, dtype=jnp.int32)
+    node = xp.arange(n, dtype=np.int32)
     inner = (node != source) & (node != sink)
     conserved = (~inner | net.within(allowed)).all()
     conserved &= (flows.at_most(too_far) | (value == 0)).all()
 
     def sum_at(at: Array, x: Parts) -> Parts:
-        return x.map(lambda x: _sum(jnp.where(at, x, 0)))
+        return x.map(lambda x: _sum(xp.where(at, x, 0)))
 
     each = 2.0**-44 if flow.dtype == jnp.float64 else 2.0**-26
     rounded = total.map(lambda x: (4 * eps + each * crosses.sum(dtype=real)) * x)
@@ -345,15 +356,16 @@ def _conserves_floats(
 
 def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:
     """Compensated pairwise sum: adds the rounding errors of all additions (Knuth)."""
-    rest = jnp.zeros_like(x)
+    xp = module_of(x)
+    rest = xp.zeros_like(x)
     while x.size > 1:
         odd = (0, x.size % 2)
-        x, rest = jnp.pad(x, odd), jnp.pad(rest, odd)
+        x, rest = xp.pad(x, odd), xp.pad(rest, odd)
         a, b = x[::2], x[1::2]
         x = a + b
         part = x - a
         rest = rest[::2] + rest[1::2] + ((a - (x - part)) + (b - part))
-    return x[0] + jnp.where(jnp.isfinite(rest[0]), rest[0], 0)
+    return x[0] + xp.where(xp.isfinite(rest[0]), rest[0], 0)
 
 
 def _reached(
@@ -369,8 +381,9 @@ def _reached(
 
     def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
         reached, _ = state
-        more = reached.at[head].max(reached[tail] & endless)
+        more = reached | (add_at(n, head, (reached[tail] & endless).astype(np.int32)) > 0)
         return more, (more != reached).any()
 
-    reached = wanted & (jnp.arange(n, dtype=jnp.int32) == source) & (capacity.sum() >= 0)
-    return lax.while_loop(lambda state: state[1], step, (reached, reached.any()))[0]
+    xp = module_of(capacity)
+    reached = wanted & (xp.arange(n, dtype=np.int32) == source) & (capacity.sum() >= 0)
+    return repeat(lambda state: state[1], step, (reached, reached.any()), xp)[0]

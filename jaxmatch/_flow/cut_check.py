@@ -10,15 +10,15 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.arguments import as_result, solved_dtype
 from jaxmatch._common.given import require
+from jaxmatch._common.proof import constant, module_of
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow, MinimumCut
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._flow.check import (
     as_capacity,
     broadcast,
@@ -50,7 +50,7 @@ class MinimumCutCheck(Check):
 
 
 @unchecked
-@in_full_precision("capacity")
+@in_full_precision("capacity", on_host=True)
 def check_minimum_cut(
     network: FlowNetwork,
     capacity: ArrayLike,
@@ -94,11 +94,12 @@ def check_minimum_cut(
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
     """
     check_network(network)
-    c = as_capacity(capacity, network)
+    place = current_place()
+    c = as_capacity(capacity, network, place)
     require("cut", cut, MinimumCut, ADVICE)
     batch = np.shape(cut.value)
     shapes = {"value": batch, "source_side": (*batch, network.num_nodes)}
-    cut = as_result(cut, MinimumCut, shapes, "`cut.value` and `network`", "", "cut")
+    cut = as_result(cut, MinimumCut, shapes, "`cut.value` and `network`", "", "cut", place)
     ends = (as_node("source", source, network), as_node("sink", sink, network))
     return check_cut(network, c, *ends, cut)
 
@@ -114,7 +115,7 @@ def check_cut(
     batch, like = cut.value.shape, "cut.value"
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     require_kind("cut.value", cut.value, "capacity", is_float)
-    c = lax.stop_gradient(capacity.astype(solved_dtype(capacity.dtype)))
+    c = constant(capacity.astype(solved_dtype(capacity.dtype)))
     c = broadcast("capacity", c, (*batch, network.num_edges), like)
     source = broadcast("source", source, batch, like)
     sink = broadcast("sink", sink, batch, like)
@@ -144,7 +145,7 @@ def _check_one(
     if capacity.size == 0:
         return MinimumCutCheck(valid & (value == 0), valid & False)
     leaves = source_side[tail.clip(0, n - 1)] & ~source_side[head.clip(0, n - 1)]
-    cut = jnp.where(leaves, capacity, 0)
+    cut = module_of(capacity).where(leaves, capacity, module_of(capacity).zeros_like(capacity))
     stated = is_capacity(value, cut)
     if jnp.issubdtype(cut.dtype, jnp.floating):
         stated |= (value == jnp.inf) & (cut == jnp.inf).any()

@@ -289,9 +289,8 @@ def _capacities_in_units(
     """In fixed point, with a bound on the flow: the capacity at the source, at the sink, or of a
     known cut."""
     integer, _ = fixed_point.integer_and_most()
-    exponent, nothing, unbounded = _unit(
-        *_at_ends(arcs, slots, of_slot, source, sink), known, of_slot
-    )
+    at_ends = _at_ends(arcs, slots, of_slot, source, sink)
+    exponent, nothing, unbounded = _unit(at_ends[0], at_ends[1], known, of_slot)
     units = jnp.where(nothing, jnp.sign(of_slot).astype(integer), 0)
     units = jnp.where(nothing, units, fixed_point.in_units(of_slot, exponent))
     out_of, into = fixed_point.totals(_at_ends(arcs, slots, units, source, sink))

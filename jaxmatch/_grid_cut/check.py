@@ -5,19 +5,20 @@ Shares no code with the solvers of grids, not even the order of the directions.
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.given import require
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Int
-from jaxmatch._ffi.place import BY_JAX, in_full_precision
+from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._flow.cut_check import ADVICE, MinimumCutCheck, check_cut
 from jaxmatch._flow.network import FlowNetwork, network_on_host
 from jaxmatch._grid_cut.solve import as_capacities, as_connectivity
@@ -32,7 +33,7 @@ _DIRECTIONS = {
 
 
 @unchecked
-@in_full_precision("source_capacity", "sink_capacity", "pairwise")
+@in_full_precision("source_capacity", "sink_capacity", "pairwise", on_host=True)
 def check_grid_cut(
     source_capacity: ArrayLike,
     sink_capacity: ArrayLike,
@@ -64,18 +65,19 @@ def check_grid_cut(
 
     **Raises:** as `grid_cut`, and `ValueError` if the network has 2^30 edges or more.
     """
-    connectivity = as_connectivity(connectivity)
+    connectivity, place = as_connectivity(connectivity), current_place()
     source, sink, pairs = as_capacities(
-        source_capacity, sink_capacity, pairwise, connectivity, BY_JAX
+        source_capacity, sink_capacity, pairwise, connectivity, place
     )
     rank = len(_DIRECTIONS[connectivity][0])
     batch, grid = source.shape[:-rank], source.shape[-rank:]
     require("cut", cut, MinimumCut, ADVICE)
     beside = "the capacities"
-    cut = as_result(
-        cut, MinimumCut, {"value": batch, "source_side": (*batch, *grid)}, beside, "", "cut"
-    )
+    shapes = {"value": batch, "source_side": (*batch, *grid)}
+    cut = as_result(cut, MinimumCut, shapes, beside, "", "cut", place)
     network, entry = _network(grid, connectivity, pairs.shape[-rank - 1])
+    if place.native:
+        return _check_batch(source, sink, pairs, cut, network, entry, rank=rank)
     return _check(source, sink, pairs, cut, network, entry, rank=rank)
 
 
@@ -90,26 +92,30 @@ def _check(
     *,
     rank: int,
 ) -> MinimumCutCheck:
-    def check(
-        source: Array,
-        sink: Array,
-        pairs: Array,
-        cut: MinimumCut,
-        network: FlowNetwork,
-        entry: Array,
-    ) -> MinimumCutCheck:
-        batch = source.shape[:-rank]
-        source, sink, pairs, side = (
-            x.reshape(*batch, -1) for x in (source, sink, pairs, cut.source_side)
-        )
-        capacity = jnp.concatenate([source, sink, pairs[..., entry]], -1)
-        ends = jnp.broadcast_to(jnp.array([True, False]), (*batch, 2))
-        first = jnp.int32(side.shape[-1])
-        whole = cut.replace(source_side=jnp.concatenate([side, ends], -1))
-        return check_cut(network, capacity, first, first + 1, whole)
-
+    check = partial(_check_batch, rank=rank)
     arguments = (source, sink, pairs, cut)
     return over_batch_shards(check, *arguments, core_dims=rank, shared=(network, entry))
+
+
+def _check_batch(
+    source: Array,
+    sink: Array,
+    pairs: Array,
+    cut: MinimumCut,
+    network: FlowNetwork,
+    entry: Int[Array, " a"],
+    *,
+    rank: int,
+) -> MinimumCutCheck:
+    xp, batch = module_of(source), source.shape[:-rank]
+    size = math.prod(source.shape[-rank:])
+    source, sink, side = (x.reshape(*batch, size) for x in (source, sink, cut.source_side))
+    pairs = pairs.reshape(*batch, pairs.shape[-rank - 1] * size)
+    capacity = xp.concatenate([source, sink, pairs[..., entry]], -1)
+    ends = xp.broadcast_to(xp.array([True, False]), (*batch, 2))
+    whole = cut.replace(source_side=xp.concatenate([side, ends], -1))
+    first = xp.int32(size)
+    return check_cut(network, capacity, first, first + xp.int32(1), whole)
 
 
 class _GridNetwork(NamedTuple):

@@ -9,14 +9,18 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._common.arguments import as_result
+from jaxmatch._common.given import require
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.proof import add_at, module_of, over_problems
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.typing import Array, Bool, Int
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Int
+from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 
 
@@ -71,12 +75,22 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     `BipartiteGraph`, a cover is not boolean or another field not an integer.
     """
     check_graph(graph)
-    n, m = graph.shape
+    advice = "of pairs from elsewhere `Matching.empty(shape).replace(...)` makes one"
+    require("result", result, Matching, advice)
+    return _check_in_place(result.col4row, graph, result)
+
+
+@in_full_precision("col4row", on_host=True)
+def _check_in_place(col4row: ArrayLike, graph: BipartiteGraph, result: Matching) -> MatchingCheck:
+    """`col4row` decides the kind of the result."""
+    place, (n, m) = current_place(), graph.shape
     batch, rows, cols = graph.batch_shape, (*graph.batch_shape, n), (*graph.batch_shape, m)
     shapes = {"col4row": rows, "row4col": cols, "cardinality": batch}
     shapes |= {"row_cover": rows, "col_cover": cols}
-    advice = "of pairs from elsewhere `Matching.empty(shape).replace(...)` makes one"
-    return _check(graph, as_result(result, Matching, shapes, "`graph`", advice))
+    result = as_result(result, Matching, shapes, "`graph`", "", place=place)
+    if place.native:
+        return over_problems(_check_one, batch, graph, result)
+    return _check(graph, result)
 
 
 @compiled()
@@ -94,7 +108,8 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     n, m = graph.shape
     col4row, row4col = result.col4row, result.row4col
     num_edges = graph.row_ptr[-1]
-    k = jnp.arange(graph.max_edges, dtype=jnp.int32)
+    xp = module_of(col4row)
+    k = xp.arange(graph.max_edges, dtype=np.int32)
     exists = k < num_edges
     sane = _makes_sense(graph.row_ptr, graph.col_ind, m)
     sane &= _makes_sense(graph.col_ptr, graph.row_ind, n) & (num_edges == graph.col_ptr[-1])
@@ -102,15 +117,12 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     size = (col4row >= 0).sum(dtype=jnp.int32)
     valid = sane & _leads_back(col4row, row4col) & _leads_back(row4col, col4row)
     valid &= result.cardinality == size
-    touched = jnp.ones_like(exists)
+    touched = xp.ones_like(exists)
     if graph.max_edges and n and m:
-        degrees = graph.row_ptr[1:] - graph.row_ptr[:-1]
-        row = jnp.repeat(
-            jnp.arange(n, dtype=jnp.int32), degrees, total_repeat_length=graph.max_edges
-        )
+        row = _row_of_edge(graph.row_ptr, graph.max_edges)
         col = graph.col_ind.clip(0, m - 1)
         # Whether the matched pair of each row is an edge.
-        joined = jnp.zeros((n,), bool).at[row].max(exists & (col4row[row] == col))
+        joined = add_at(n, row, (exists & (col4row[row] == col)).astype(np.int32)) > 0
         valid &= (joined | (col4row < 0)).all()
         touched = ~exists | result.row_cover[row] | result.col_cover[col]
     else:
@@ -119,8 +131,20 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
     return MatchingCheck(valid, valid & touched.all() & (cover == result.cardinality))
 
 
+def _row_of_edge(row_ptr: Int[Array, " n+1"], edges: int) -> Int[Array, " e"]:
+    """In range for any pointers."""
+    n = len(row_ptr) - 1
+    if module_of(row_ptr) is np:
+        place = np.arange(edges, dtype=np.int32)
+        return np.searchsorted(row_ptr[1:], place, side="right").clip(0, n - 1)  # type: ignore[return-value]
+    rows, degrees = jnp.arange(n, dtype=jnp.int32), row_ptr[1:] - row_ptr[:-1]
+    return jnp.repeat(rows, degrees, total_repeat_length=edges)
+
+
 def _makes_sense(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
-    wrong = ((ind < 0) | (ind >= size)) & (jnp.arange(ind.size, dtype=jnp.int32) < ptr[-1])
+    wrong = ((ind < 0) | (ind >= size)) & (
+        module_of(ind).arange(ind.size, dtype=np.int32) < ptr[-1]
+    )
     return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size) & ~wrong.any()
 
 
@@ -129,5 +153,7 @@ def _leads_back(there: Int[Array, " k"], back: Int[Array, " l"]) -> Bool[Array, 
     if back.size == 0:
         return (there == -1).all()
     in_range = (there >= -1) & (there < back.size)
-    returns = back[there.clip(0, back.size - 1)] == jnp.arange(there.size, dtype=there.dtype)
+    returns = back[there.clip(0, back.size - 1)] == module_of(there).arange(
+        there.size, dtype=there.dtype
+    )
     return (in_range & ((there == -1) | returns)).all()

@@ -130,8 +130,10 @@ def test_numbers(library):
             wrong.ravel()[-1] = bad
             res = solve(library, wrong, sink, pairwise, 4)
             assert res.status == jm.Status.INVALID_CAPACITY and np.isnan(res.value)
-    large = np.full((2, 2), 2**57)
-    res = solve(library, large, large, np.zeros((2, 2, 2), np.int64), 4)
+    large, none = np.full((2, 2), 2**61), np.zeros((2, 2, 2), np.int64)
+    res = solve(library, large - 1, large, none, 4)
+    assert res.status == jm.Status.OPTIMAL and res.value == 2**63 - 4
+    res = solve(library, large, large, none, 4)
     assert res.status == jm.Status.OVERFLOW and res.value == -1 and not res.source_side.any()
 
 

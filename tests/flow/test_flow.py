@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -185,13 +186,16 @@ def test_huge_int64(method):
         value.append(by_search(n, tail, head, exact(limit), *ends)[0])
         limit = np.where(tail != head, limit, 0).astype(object)
         bound.append(min(sum(limit[tail == ends[0]]), sum(limit[head == ends[1]])))
-    fits = np.array([b < 2**61 for b in bound])
+    value, bound = np.array(value, object), np.array(bound, object)
     with x64(True):
         res = to_numpy(jm.maximum_flow(*given, method=method))
+        fits = (res.status == jm.Status.OPTIMAL) & (value < 2**61)
         assert_failed(of_batch(res, ~fits), jm.Status.OVERFLOW)
-        np.testing.assert_array_equal(res.value[fits], np.array(value, object)[fits].astype(int))
+        # CUDA may give up where capacities as large as a minimum cut have too large a sum.
+        assert fits[(value if jax.default_backend() == "cpu" else bound) < 2**61].all()
+        np.testing.assert_array_equal(res.value[fits], value[fits].astype(int))
         np.testing.assert_array_equal(jm.check_flow(*given, res).optimal, fits)
-    assert 5 < fits.sum() < 60
+    assert (bound >= 2**61).sum() > 5
 
 
 # ---------------------------------------------------------------------------------------------

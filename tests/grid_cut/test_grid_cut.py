@@ -249,7 +249,7 @@ def test_overflow(method):
         large = np.full((2, 2), most, np.int32)
         res = jm.grid_cut(large, large, np.full((2, 2, 2), most, np.int32), method=method)
         assert res.value == 4 * most
-        for size, status in ((2**57 - 1, 0), (2**57, jm.Status.OVERFLOW)):
+        for size, status in ((2**61 - 1, 0), (2**61, jm.Status.OVERFLOW)):
             cells = np.full((2, 2), size)
             res = jm.grid_cut(cells, cells, np.full((2, 2, 2), 2**62), method=method)
             assert res.status == status

@@ -120,7 +120,8 @@ class FixedPoint {
     if (g_.arc_head[arc] == *s_.source || s_.tail(arc) == *s_.sink) return 0;
     int64_t sum = 0;
     for (int32_t k = g_.edge_ptr[arc], last = g_.edge_ptr[arc + 1]; k < last; ++k) {
-      sum = min(sum + units_of(capacity_[g_.arc_edge[k]], exponent), bound + 1);
+      const int64_t units = min(units_of(capacity_[g_.arc_edge[k]], exponent), bound + 1);
+      sum = min(sum + units, bound + 1);
     }
     return sum;
   }

@@ -93,9 +93,11 @@ class GridCutKernel {
     const int64_t start = clock64();
     // The capacity of the cut from the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
+    double about = 0;  // of integers of 64 bits, whose sum may wrap around
     bool endless = false;
     const auto add = [&](G capacity) {
-      mine += Sum(capacity);
+      mine = wrapping_sum(mine, Sum(capacity));
+      if constexpr (std::is_same_v<G, int64_t>) about += double(capacity);
       if constexpr (std::is_floating_point_v<G>) endless |= capacity == G(INFINITY);
     };
     solver.each_result([&](int64_t cell, GridPlace place, int a) {
@@ -119,7 +121,13 @@ class GridCutKernel {
       shared_.control.relabellings = solver.relabellings();
       plan_.control->report(shared_.control);
     }
-    if (!endless && !fits(value)) {
+    bool wraps = false;
+    if constexpr (std::is_same_v<G, int64_t>) {
+      bool nothing = false;
+      const double size = total(about, &nothing);
+      wraps = size >= 0x1p62 && (value < 0 || size >= 0x1.8p63);
+    }
+    if (wraps || (!endless && !fits(value))) {
       fail(kOverflow);  // all sides have been written: total() has a barrier
     } else if (block_ == 0 && threadIdx.x == 0) {
       *value_ = V(value);
@@ -137,31 +145,41 @@ class GridCutKernel {
   }
   // The sum over all threads of all blocks, in a fixed order. `endless` becomes true if any thread
   // has found an infinite capacity.
-  __device__ Sum total(Sum mine, bool* endless) {
-    Sum* const sums = reinterpret_cast<Sum*>(shared_.sums);
+  template <class S>
+  __device__ S total(S mine, bool* endless) {
+    S* const sums = reinterpret_cast<S*>(shared_.sums);
     mine = over_warp_sum(mine);
     __syncthreads();
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = mine;
     __syncthreads();
     const int warps = int(blockDim.x / 32);
     if (threadIdx.x == 0) {
-      Sum sum = 0;
-      for (int w = 0; w < warps; ++w) sum += sums[w];
+      S sum = 0;
+      for (int w = 0; w < warps; ++w) sum = wrapping_sum(sum, sums[w]);
       sums[32] = sum;
-      if (!barrier_.is_alone()) __stcg(parts() + block_, sum);
+      if (!barrier_.is_alone()) __stcg(parts<S>() + block_, sum);
     }
     *endless = barrier_.barrier_reduce(*endless);
     if (barrier_.is_alone()) return sums[32];
-    Sum sum = 0;
+    S sum = 0;
     if (threadIdx.x < 32) {
-      for (int b = threadIdx.x; b < blocks_; b += 32) sum += __ldcg(parts() + b);
+      for (int b = threadIdx.x; b < blocks_; b += 32) {
+        sum = wrapping_sum(sum, __ldcg(parts<S>() + b));
+      }
       sum = over_warp_sum(sum);
       if (threadIdx.x == 0) sums[32] = sum;
     }
     __syncthreads();
     return sums[32];
   }
-  __device__ Sum* parts() const { return reinterpret_cast<Sum*>(plan_.partial); }
+  template <class S>
+  __device__ S* parts() const {
+    return reinterpret_cast<S*>(plan_.partial);
+  }
+  __device__ static double wrapping_sum(double a, double b) { return a + b; }
+  __device__ static int64_t wrapping_sum(int64_t a, int64_t b) {
+    return int64_t(uint64_t(a) + uint64_t(b));
+  }
 
   const GridCutPlan& plan_;
   const GridCapacities<G>& g_;
