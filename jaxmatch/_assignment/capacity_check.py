@@ -253,8 +253,8 @@ def _gap(
     entries: Entries,
     stays: _Stays,
     flushed: Float[Array, ""],
-) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-    """The gap that duals prove, and the magnitudes of costs and of duals, times the pairs."""
+) -> tuple[Float[Array, ""], ...]:
+    """The gap that duals prove; the magnitudes of costs and of duals, times the pairs; these."""
     (i, j, _, times), v = entries, duals.v
     xp = module_of(v)
     # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
@@ -265,6 +265,6 @@ def _gap(
     times = xp.concatenate([times, xp.maximum(stays.left, 0)])
     slack = slack_of_pairs(pairs, dual, at(u, i), at(u_rest, i))
     terms = [times_up(stays.room, -v), times_up(stays.above, v), times_up(times, slack)]
-    sizes = xp.abs(pairs[0]), xp.abs(dual) + xp.abs(at(u, i))
+    sizes = xp.abs(pairs[0]), xp.abs(dual) + xp.abs(at(u, i)), xp.ones_like(dual)
     sizes = (xp.where(times > 0, times.astype(v.dtype) * x, 0).sum() for x in sizes)
     return sum_up(*terms, flushed[None]), *sizes

@@ -134,6 +134,8 @@ class DualBound(NamedTuple):
     has_tiny: Bool[Array, "..."]  # whether duals or unmatched costs may be flushed
     whole: bool  # whether all costs are integers
     spacing: float  # of the duals, relative to them
+    # Of distances, which are computed again: roundings of each, and a magnitude besides theirs.
+    recomputed: tuple[float, float] = (1, 0)
 
     @classmethod
     def of(
@@ -211,7 +213,7 @@ class DualBound(NamedTuple):
             return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
         gap, *sizes = gap_of(self.v, reductions)
-        rounding = tolerance(*sizes, self.spacing)
+        rounding = self.recomputed[0] * tolerance(*sizes, self.spacing)
         more = proved & (gap > rounding)
         if xp is jnp:
             gap = lax.cond(more.any(), by_lowered, lambda: gap)
@@ -275,5 +277,5 @@ class DualBound(NamedTuple):
         flushed = xp.where(self.has_tiny | reductions.has_tiny.any(-1), self.flushed, 0)
         gap = sum_up(*slack, unused, flushed[..., None])
         gap = xp.floor(gap) if self.whole else gap
-        sizes = xp.abs(own), xp.abs(of_col) + xp.abs(u)
+        sizes = xp.abs(own) + self.recomputed[1], xp.abs(of_col) + xp.abs(u)
         return gap, *(xp.where(rows, x, 0).sum(-1) for x in sizes)

@@ -64,9 +64,10 @@ def check_assignment(
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
       forbidden, and it is complete. Its cost does not matter.
-    - `optimal`: `valid`, and proved: `gap` is 0.
-    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
-      costs with many digits compare it with a tolerance, see [Checks][check-assignment].
+    - `optimal`: `valid`, and proved: `gap` is within the rounding of costs and duals, see
+      [Checks][optimal].
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
+      [Checks][check-assignment].
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
     roundings are upwards, so a gap of 0 is exact.

@@ -32,14 +32,15 @@ from jaxmatch._assignment.sharded import (
     solve_and_gather,
     solve_shards,
 )
-from jaxmatch._assignment.sharded_check import check_shards
+from jaxmatch._assignment.sharded_check import check_shards, rows_from
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
-from jaxmatch._common.distances import as_points, directions, distances
+from jaxmatch._common.distances import as_points, directions, distances, recomputed
 from jaxmatch._common.gradient import envelope_value
-from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, result_float
+from jaxmatch._common.proof import constant, proof_float
+from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._ffi.sizes import most
 
 
@@ -171,7 +172,7 @@ def solve_assignment_points(
 
 
 @unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
+@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost", on_host=True)
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -195,7 +196,7 @@ def check_assignment_points(
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
     >>> y = jax.random.uniform(jax.random.key(1), (300, 2))
     >>> check = jm.check_assignment_points(x, y, jm.solve_assignment_points(x, y))
-    >>> bool(check.valid), bool(check.gap < 1e-5)
+    >>> bool(check.valid), bool(check.optimal)
     (True, True)
 
     **Arguments:**
@@ -205,11 +206,10 @@ def check_assignment_points(
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
-    [`check_assignment`][jaxmatch.check_assignment], also computed in pure JAX. Distances are
-    recomputed. Under `jax_enable_x64` and for NumPy's 64-bit points they are computed in float64
-    and rounded, as in the solver. Otherwise they are computed in float32 and differ by a few
-    roundings. The gap then grows by as much for each row and is seldom 0: verify `gap <= tolerance`
-    instead of `optimal`. With a radius, pairs so near to it that roundings decide exist if they are
+    [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed, in float64 and then
+    rounded as in the solver, but inside of a trace without `jax_enable_x64` in float32. There they
+    differ by a few roundings, and the gap grows by as much for each row; `optimal` takes these for
+    roundings too. With a radius, pairs so near to it that roundings decide exist if they are
     matched.
 
     **Time and memory:** one pass over all pairs, in blocks of 4 million. Each device reads its own
@@ -222,8 +222,11 @@ def check_assignment_points(
     axes = {"row_axis": row_axis, "col_axis": col_axis}
     if has_capacities:
         refuse(axes)
-    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
-    if radius is not None or unmatched_cost is not None:
+    place, near = current_place(), radius is not None or unmatched_cost is not None
+    if near or has_capacities:
+        place = place.by_jax()
+    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis, place)
+    if near:
         _refuse_with_radius(axes, capacities, radius, maximize)
         problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
         result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`")
@@ -233,10 +236,13 @@ def check_assignment_points(
         masks = row_mask, col_mask
         return check_points_with_capacities(rows, cols, result, capacities, *masks, **given)
     n, m = partition.global_shape(len(rows), len(cols))
-    masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
-    result = as_assignment(result, (n,), (m,), "`x` and `y`")
-    return _check(
-        *lax.stop_gradient((rows, cols)),
+    masks = (
+        as_mask("row_mask", row_mask, (n,), place),
+        as_mask("col_mask", col_mask, (m,), place),
+    )
+    result = as_assignment(result, (n,), (m,), "`x` and `y`", place)
+    return (_check if place.native else _check_compiled)(
+        *constant((rows, cols)),
         result,
         *masks,
         partition=partition,
@@ -245,7 +251,6 @@ def check_assignment_points(
     )
 
 
-@compiled(static_argnames=("partition", "metric", "maximize"))
 def _check(
     x: Array,
     y: Array,
@@ -259,8 +264,8 @@ def _check(
 ) -> AssignmentCheck:
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
         mine, others = points if partition.rows else points[::-1]
-        block = lax.dynamic_slice_in_dim(mine, first, count)
-        near, far = (p.astype(result_float()) for p in (block[:, None], others[None]))
+        block = rows_from(mine, first, count)
+        near, far = (p.astype(proof_float(p)) for p in (block[:, None], others[None]))
         return distances(near, far, metric).astype(x.dtype)
 
     points, specs = (x, y), (PartitionSpec(partition.axis), PartitionSpec())
@@ -274,7 +279,11 @@ def _check(
         dtype=x.dtype,
         partition=partition,
         maximize=maximize,
+        recomputed=recomputed(x.shape[-1], metric),
     )
+
+
+_check_compiled = compiled(static_argnames=("partition", "metric", "maximize"))(_check)
 
 
 def _refuse_with_radius(
@@ -293,10 +302,15 @@ def _refuse_with_radius(
 
 
 def _as_problem(
-    x: ArrayLike, y: ArrayLike, metric: str, row_axis: str | None, col_axis: str | None
+    x: ArrayLike,
+    y: ArrayLike,
+    metric: str,
+    row_axis: str | None,
+    col_axis: str | None,
+    place: Place = BY_JAX,
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
     """Points of one type (unit vectors for the cosine), and their partition."""
-    rows, cols = as_points(x, y, metric)
+    rows, cols = as_points(x, y, metric, place)
     for name, points in (("x", rows), ("y", cols)):
         if points.ndim != 2:
             raise ValueError(

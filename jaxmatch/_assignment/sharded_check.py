@@ -12,13 +12,20 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions, reduce_rows
+from jaxmatch._assignment.certificate import (
+    AssignmentCheck,
+    DualBound,
+    RowReductions,
+    as_costs,
+    reduce_rows,
+)
 from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.proof import blocks_of, constant, module_of
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled
+from jaxmatch._common.tighten import Blocks
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
 
 
@@ -91,10 +98,12 @@ def check_shards(
     partition: Partition,
     maximize: bool,
     unmatched_cost: Array | None = None,
+    recomputed: tuple[float, float] = (1, 0),
 ) -> AssignmentCheck:
     """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard."""
     result = constant(result)
     bound = DualBound.of(sides, *masks, unmatched_cost, result.col_dual, maximize, dtype)
+    bound = bound._replace(recomputed=recomputed)
 
     def reduce_shard(
         costs: tuple[Array, ...], rows: Array, cols: Array, v: Array, col4row: Array
@@ -114,7 +123,14 @@ def check_shards(
             check_vma=False,  # all devices gather the same numbers
         )(partition.resharded(specs, costs), *shared)
 
-    return bound.verify(reduce, result.col4row, result.row4col, result.col_dual)
+    def blocks(_: tuple[int, ...]) -> Blocks:
+        for first, count in blocks_of(*sides):
+            exists = bound.rows[first : first + count, None] & bound.cols
+            yield first, as_costs(rows_of(costs, first, count), exists, maximize)[0]
+
+    on_host = module_of(bound.v) is np
+    pairs = result.col4row, result.row4col, result.col_dual
+    return bound.verify(reduce, *pairs, blocks if on_host else None)
 
 
 def _reduce_shard(

@@ -85,6 +85,11 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
     return xp.where(squared > 0, xp.sqrt(xp.where(squared > 0, squared, 1)), squared) / scale
 
 
+def recomputed(dimension: int, metric: str) -> tuple[float, float]:
+    """How often a distance is rounded, in doubles of its spacing, and the magnitude besides it."""
+    return 2 + dimension / 2, 1 if metric == "cosine" else 0
+
+
 def pairwise(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
     """All distances of two sets of NumPy points, row by row where the differences are many."""
     *batch, n, d = np.broadcast_shapes(x.shape, (*y.shape[:-2], 1, 1))

@@ -103,10 +103,11 @@ def check_transport(
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
       empty: indices −1 and mass 0). They move the supply of each row and the demand of each column,
-      or at most these where mass may stay: integers exactly, floats up to rounding.
-    - `optimal`: `valid`, and proved: `gap` is 0.
-    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
-      costs with many digits compare it with a tolerance, see [Checks][check-transport].
+      or at most these where mass may stay: integers exactly, floats to a rounding of each mass.
+    - `optimal`: `valid`, and proved: `gap` is within the rounding of costs and duals, see
+      [Checks][optimal].
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
+      [Checks][check-transport].
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
     roundings are upwards, so a gap of 0 is exact.
@@ -277,8 +278,8 @@ def proved_gap(
 ) -> tuple[Bool[Array, ""], Float[Array, ""]]:
     """Whether a gap is within the rounding, and the gap, also by other duals where that helps.
 
-    `bound` returns the gap of duals, and the magnitudes of costs and of duals; `near` is the
-    spacing of a result's floats. `whole`: all costs and masses are integers, so the gap is one.
+    `bound` returns the gap of duals, the magnitudes of costs and of duals, and the mass. `near` is
+    the spacing of a result's floats. `whole`: all costs and masses are integers, so the gap is one.
     `tighten` returns duals of more digits, or None; on the host.
     """
     xp = module_of(proved)
@@ -287,7 +288,9 @@ def proved_gap(
         gap, *sizes = bound(duals, minima)
         gap = xp.floor(gap) if whole else gap
         gap = xp.where(proved & ~xp.isnan(gap), gap, xp.inf)
-        return gap, tolerance(*sizes, near), sum(sizes)
+        times, more = costs.recomputed
+        of_costs = sizes[0] + more * sizes[2]
+        return gap, times * tolerance(of_costs, sizes[1], near), sizes[0] + sizes[1]
 
     def better(duals: Any) -> Array:
         """The gap by other duals where they prove the optimum."""
@@ -392,8 +395,8 @@ def _gap(
     entries: Entries,
     stays: _Stays,
     flushed: Float[Array, ""],
-) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-    """The gap that duals prove, and the magnitudes of costs and of duals, times the masses."""
+) -> tuple[Float[Array, ""], ...]:
+    """The gap that duals prove; the magnitudes of costs and of duals, times the masses; these."""
     (i, j, _, mass), (v, u), (left, unmet, price) = entries, duals, stays
     xp, real = module_of(v), v.dtype
     least, least_rest = minima.least, minima.least_rest
@@ -413,7 +416,7 @@ def _gap(
         terms = [times_up(mass, slack)]
         terms += [] if price is None else [times_up(unmet, -v)]
     gap = sum_up(*terms, flushed[None])
-    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row)
+    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row), xp.ones_like(dual)
     return gap, *(xp.where(mass > 0, mass.astype(real) * x, 0).sum() for x in sizes)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxmatch._assignment.certificate import as_costs
 from jaxmatch._assignment.sharded_check import in_blocks, rows_from
-from jaxmatch._common.distances import distances
+from jaxmatch._common.distances import distances, recomputed
 from jaxmatch._common.proof import blocks_of, is_tiny, minus, module_of, proof_float, sum_down
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
@@ -39,6 +39,7 @@ class CheckCosts(Protocol):
 
     dtype: Any
     exist: tuple[Array, Array]  # rows and columns
+    recomputed: tuple[float, float]  # as in `DualBound`
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima: ...
     def pairs(self, i: Array, j: Array) -> Pair: ...
@@ -58,7 +59,7 @@ class StoredCosts:
         maximize: bool,
     ) -> None:
         self._cost, self._rows, self._cols, self._maximize = cost, rows, cols, maximize
-        self.dtype, self.exist = cost.dtype, (rows, cols)
+        self.dtype, self.exist, self.recomputed = cost.dtype, (rows, cols), (1, 0)
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima:
         n, m = self._cost.shape
@@ -104,6 +105,7 @@ class PointCosts:
         self._points, self._rows, self._cols, self._maximize = (x, y), rows, cols, maximize
         self._metric, self._problems = metric, problems
         self.dtype, self.exist = x.dtype, (rows, cols)
+        self.recomputed = recomputed(x.shape[-1], metric)
 
     def _distances(self, x: Array, y: Array) -> Array:
         near, far = (p.astype(proof_float(p)) for p in (x, y))

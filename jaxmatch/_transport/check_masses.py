@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.proof import (
     add_at,
     flushed_to,
@@ -54,7 +55,7 @@ def left_of(
         return left, finite & (left >= 0).all()
     # Sums in 2^bits, and floats show that the sum did not wrap around: then it would be at least
     # 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
-    wide = jnp.promote_types(mass.dtype, expected.dtype)
+    wide = common_dtype(mass.dtype, expected.dtype)
     left = expected.astype(wide) - add_at(expected.size, index, mass.astype(wide))
     fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
     return left, ((left >= 0) & fits & (expected >= 0)).all()

@@ -1,0 +1,211 @@
+"""`optimal` of checks: True for optimal answers, False for worse ones. Nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import jaxmatch as jm
+
+
+Rng = np.random.Generator
+
+
+def squared(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return ((x[:, None] - y[None]) ** 2).sum(-1)
+
+
+def boxes(rng: Rng, n: int, m: int) -> np.ndarray:
+    """Distances of boxes and their generalised IoU, as detectors match by."""
+    a, b = (rng.random((k, 4)) for k in (n, m))
+    for x in (a, b):
+        x[:, 2:] = x[:, :2] + 0.1 + 0.3 * x[:, 2:]
+    low, high = np.maximum(a[:, None, :2], b[:, :2]), np.minimum(a[:, None, 2:], b[:, 2:])
+    both = np.clip(high - low, 0, None).prod(-1)
+    area = [(x[:, 2:] - x[:, :2]).prod(-1) for x in (a, b)]
+    either = area[0][:, None] + area[1] - both
+    low, high = np.minimum(a[:, None, :2], b[:, :2]), np.maximum(a[:, None, 2:], b[:, 2:])
+    hull = (high - low).prod(-1)
+    return 5 * np.abs(a[:, None] - b).sum(-1) - 2 * (both / either - (hull - either) / hull)
+
+
+def clusters(rng: Rng, n: int, m: int) -> np.ndarray:
+    centre = rng.random((5, 3))
+    x, y = (centre[rng.integers(0, 5, k)] + 0.01 * rng.normal(size=(k, 3)) for k in (n, m))
+    return squared(x, y)
+
+
+def tracks(rng: Rng, n: int, m: int) -> np.ndarray:
+    """Points that hardly moved: duals are far greater than the costs that are matched."""
+    x = rng.random((max(n, m), 2))
+    return squared(x[:n], (x + 1e-4 * rng.normal(size=x.shape))[:m])
+
+
+def forbidden(rng: Rng, n: int, m: int) -> np.ndarray:
+    cost = np.where(rng.random((n, m)) < 0.5, np.inf, rng.random((n, m)))
+    cost[np.arange(min(n, m)), np.arange(min(n, m))] = rng.random(min(n, m))
+    return cost
+
+
+FAMILIES: dict[str, Callable[[Rng, int, int], np.ndarray]] = {
+    "random": lambda rng, n, m: rng.random((n, m)),
+    "squared distances": lambda rng, n, m: squared(rng.random((n, 3)), rng.random((m, 3))),
+    "boxes": boxes,
+    "clusters": clusters,
+    "tracks": tracks,
+    "a large offset": lambda rng, n, m: 1e9 + rng.random((n, m)),
+    "a column with a large offset": lambda rng, n, m: (
+        20 * rng.random((n, m)) + 1e9 * (np.arange(m) == 0)
+    ),
+    "forbidden pairs": forbidden,
+    "1e18 for forbidden": lambda rng, n, m: np.minimum(forbidden(rng, n, m), 1e18),
+    "all magnitudes": lambda rng, n, m: 10 ** rng.uniform(-8, 4, (n, m)),
+}
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+def worse(cost: np.ndarray, res: Any, least: float) -> Any:
+    """The result with two columns swapped so that it costs more by at least `least`, or None."""
+    n, m = cost.shape
+    own = res.col4row
+    c = cost[:, own]
+    with np.errstate(invalid="ignore"):
+        more = c + c.T - np.diag(c)[:, None] - np.diag(c)
+    more = np.where((more >= least) & np.isfinite(more), more, np.inf)
+    i, j = np.unravel_index(more.argmin(), more.shape)
+    if more[i, j] == np.inf:
+        return None
+    col4row, row4col = own.copy(), np.full(m, -1, np.int32)
+    col4row[[i, j]] = own[[j, i]]
+    row4col[col4row] = np.arange(n)
+    return res.replace(col4row=col4row, row4col=row4col)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_optimal_assignments_are_told_from_worse_ones(family, dtype):
+    rng = np.random.default_rng(0)
+    for (n, m), maximize in [((60, 60), False), ((40, 60), False), ((50, 50), True)]:
+        with np.errstate(over="ignore"):
+            cost = FAMILIES[family](rng, n, m).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+        if not maximize and dtype == "float16" and not np.isfinite(cost).any(1).all():
+            continue
+        given = -cost if maximize else cost
+        res = jm.solve_assignment(given, maximize=maximize)
+        if res.status != jm.Status.OPTIMAL:  # beyond the range of the dtype
+            assert dtype == "float16"
+            continue
+        check = jm.check_assignment(given, res, maximize=maximize)
+        assert check.valid and check.optimal, check
+        own = cost.astype(float)[np.arange(n), res.col4row]
+        for rate in (1e-3, 2e-5):
+            other = worse(cost.astype(float), res, rate * np.abs(own).sum())
+            assert other is None or not jm.check_assignment(given, other, maximize=maximize).optimal
+
+
+@pytest.mark.parametrize("bits", [20, 30, 50])
+def test_gaps_of_integers_are_exact(bits):
+    rng = np.random.default_rng(bits)
+    cost = rng.integers(0, 2**bits, (50, 50))
+    res = jm.solve_assignment(cost)
+    check = jm.check_assignment(cost, res)
+    assert check.optimal and check.gap == 0
+    other = worse(cost.astype(float), res, 1)
+    col = np.arange(50), other.col4row
+    more = int(cost[col].sum()) - int(cost[np.arange(50), res.col4row].sum())
+    check = jm.check_assignment(cost, other)
+    assert check.valid and not check.optimal and more <= int(check.gap) <= more * (1 + 1e-12) + 1
+
+
+@pytest.mark.parametrize("options", ["masks", "unmatched_cost"])
+def test_optimal_with_masks_and_unmatched_costs(options):
+    rng = np.random.default_rng(3)
+    for dtype in ("float32", "float64"):
+        cost = squared(rng.random((60, 3)), rng.random((50, 3))).astype(dtype)
+        given: dict[str, Any] = {"unmatched_cost": np.array(0.01, dtype)}
+        if options == "masks":
+            given = {"row_mask": rng.random(60) < 0.6, "col_mask": rng.random(50) < 0.6}
+        res = jm.solve_assignment(cost, **given)
+        assert jm.check_assignment(cost, res, **given).optimal
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("family", ["random", "squared distances", "boxes", "clusters"])
+def test_optimal_plans_and_capacities(family, dtype):
+    rng = np.random.default_rng(4)
+    n, m = 30, 40
+    cost = FAMILIES[family](rng, n, m).astype(dtype)
+    supply, demand = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(m))
+    price = np.median(cost)
+    for options in ({}, {"partial": 0.5}, {"unmatched_cost": price}):
+        res = jm.solve_transport(cost, supply, demand, **options)
+        check = jm.check_transport(cost, supply, demand, res, **options)
+        assert check.valid and check.optimal, (options, check)
+        # Other columns of the same masses.
+        order = np.argsort(demand)
+        swapped = res.replace(cols=np.argsort(order)[res.cols] * (res.cols >= 0) - (res.cols < 0))
+        assert not jm.check_transport(cost, supply, demand, swapped, **options).optimal
+    for options in ({"col_capacity": 2}, {"row_capacity": 3, "col_capacity": 2}):
+        res = jm.solve_assignment(cost, **options)
+        assert jm.check_assignment(cost, res, **options).optimal
+
+
+def test_a_plan_that_loses_a_tiny_mass_is_invalid():
+    supply, demand = np.array([1.0, 1e-17]), np.array([0.5, 0.5])
+    rows, cols, mass = np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0.5, 0.5, 1e-17])
+    cost = np.eye(2)
+    plan = jm.Transport.empty((2, 2)).replace(
+        rows=rows, cols=cols, mass=mass, col_dual=np.zeros(2), row_dual=np.zeros(2)
+    )
+    assert jm.check_transport(cost, supply, demand, plan).valid
+    lost = plan.replace(rows=np.array([0, 0, -1]), cols=np.array([0, 1, -1]), mass=mass * [1, 1, 0])
+    assert not jm.check_transport(cost, supply, demand, lost).valid
+
+
+def test_lists_and_points_are_proved_in_float32():
+    rng = np.random.default_rng(5)
+    x, y = (rng.random((40, 3)).astype(np.float32) for _ in range(2))
+    assert jm.k_best_assignments(squared(x, y), 4).check(squared(x, y)).optimal
+    for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
+        res = jm.solve_assignment_points(x, y, metric=metric)
+        assert jm.check_assignment_points(x, y, res, metric=metric).optimal
+
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_new_shapes_compile_nothing(kind):
+    """Each shape of costs was a program of 1 to 2 seconds, whose memory stayed."""
+    rng = np.random.default_rng(6)
+    count = []
+    listener = lambda name, seconds, **_: count.append(name) if name == COMPILED else None  # noqa: E731
+    # The program that makes JAX arrays of results serves all shapes.
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        for n, m in [(13, 17), (19, 11), (14, 14)]:
+            cost = rng.random((n, m)).astype(np.float32)
+            host = {
+                "assignment": jm.solve_assignment(cost),
+                "capacities": jm.solve_assignment(cost, col_capacity=3),
+                "list": jm.k_best_assignments(cost, 3),
+                "bottleneck": jm.bottleneck_assignment(cost),
+                "transport": jm.solve_transport(cost, np.full(n, m), np.full(m, n)),
+            }
+            given = {name: jax.tree.map(kind, res) for name, res in host.items()}
+            c, a, b = kind(cost), kind(np.full(n, m, np.int32)), kind(np.full(m, n, np.int32))
+            count.clear()
+            assert jm.check_assignment(c, given["assignment"]).optimal
+            assert jm.check_assignment(c, given["capacities"], col_capacity=3).optimal
+            assert given["list"].check(c).optimal
+            assert jm.check_bottleneck(c, given["bottleneck"]).optimal
+            assert jm.check_transport(c, a, b, given["transport"]).optimal
+            assert not count or (n, m) == (13, 17)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
