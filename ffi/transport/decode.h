@@ -22,6 +22,11 @@ enum ResultIndex : size_t {
   kNumResults,  // a workspace follows on CUDA
 };
 
+constexpr Name<Dtype> kDtypes[] = {
+    {"bfloat16", Dtype::kBF16}, {"float16", Dtype::kF16}, {"float32", Dtype::kF32},
+    {"float64", Dtype::kF64},   {"int32", Dtype::kS32},   {"int64", Dtype::kS64},
+};
+
 // The first problem of the batch.
 struct Batch {
   int64_t size;
@@ -66,6 +71,7 @@ inline ffi::ErrorOr<Batch> decode_masses(ffi::RemainingArgs args, ffi::Remaining
   };
   const auto result = [&](size_t at) { return result_at(rets, at)->untyped_data(); };
   p.maximize = given.flag("maximize");
+  p.coarsest = given.named("coarsest", kDtypes);
   p.supply = supply->untyped_data();
   p.demand = demand->untyped_data();
   p.mass_dtype = *mass_dtype;

@@ -13,6 +13,8 @@ struct PlanCost {
     add_product(cost, high);
     if (low > 0) add_product(cost, low);
   }
+  // The same for a mass that is not in units.
+  JAXMATCH_HOST_DEVICE void add(double cost, double mass) { add_product(cost, mass); }
   // For a unit that is a power of two. Infinite only if the cost itself is out of range.
   JAXMATCH_HOST_DEVICE double value(double unit) const {
     const double large = sum.large.value(), small = sum.small.value();

@@ -114,8 +114,12 @@ class Result(Batched):
             )
         if (failed := first_failure(self.status)) is not None:
             status, where = failed
-            raise ValueError(f"{status}{where}: {status.advice}")
+            raise ValueError(f"{status}{where}: {status.advice}{self._details()}")
         return self
+
+    def _details(self) -> str:
+        """What else there is to say of the first failure."""
+        return ""
 
 
 def first_failure(status: Array) -> tuple[Status, str] | None:
@@ -270,7 +274,8 @@ class Transport(Result):
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    If `status` is not `OPTIMAL`, indices are −1, masses 0 and all other numbers NaN.
+    If `status` is not `OPTIMAL`, indices are −1, masses 0 and all other numbers NaN. But the `gap`
+    of an `UNBALANCED` problem is the amount by which the sums of its masses differ.
     """
 
     rows: Int[Array, "... k"]
@@ -281,6 +286,13 @@ class Transport(Result):
     col_dual: Float[Array, "... m"]
     gap: Float[Array, "..."]
     status: Int[Array, "..."]
+
+    def _details(self) -> str:
+        codes = np.asarray(self.status)
+        first = tuple(np.argwhere(codes)[0])
+        if codes[first] != Status.UNBALANCED:
+            return ""
+        return f" The difference is {np.asarray(self.gap)[first]:.6g}."
 
     @staticmethod
     @unchecked

@@ -22,9 +22,9 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
 
     With any code but `OPTIMAL`, indices are −1, cost, duals, gap, and value and flow of a flow are
     NaN (−1 if they are integers), and the gradient is zero. But `UNFINISHED` comes with the pairs
-    found so far, and `TIME_LIMIT` with an answer and its proved gap. `Status(int(code))` prints as
-    its name; its `advice` is a sentence for users. For a batch:
-    `[jm.Status(code) for code in res.status.tolist()]`.
+    found so far, `TIME_LIMIT` with an answer and its proved gap, and the gap of `UNBALANCED` is the
+    amount by which the sums of masses differ. `Status(int(code))` prints as its name; its `advice`
+    is a sentence for users. For a batch: `[jm.Status(code) for code in res.status.tolist()]`.
     """
 
     # The build of the native libraries parses these lines.
@@ -95,9 +95,10 @@ _ADVICE = {
         "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."
     ),
     Status.UNBALANCED: (
-        "Supplies and demands have different sums: integers must agree exactly, floats up to a "
-        "rounding for each of them. Normalise them to one sum, or let mass stay: by `partial`, "
-        "at most the lesser sum, or by `unmatched_cost`."
+        "Supplies and demands have different sums, and `gap` is the difference: integers must "
+        "agree exactly, floats up to the roundings of the coarsest dtype among them, or 1e-6. "
+        "Normalise them to one sum, or let mass stay: by `partial`, at most the lesser sum, or by "
+        "`unmatched_cost`."
     ),
     Status.TIME_LIMIT: (
         "The time was up. The pairs were completed from those found so far; their cost exceeds the "

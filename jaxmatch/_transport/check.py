@@ -38,10 +38,10 @@ from jaxmatch._common.tighten import WORTH_IT, Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
-from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand, sum_tolerance
+from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand
 from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.point_problem import PointProblem
-from jaxmatch._transport.problem import TransportProblem, as_problem
+from jaxmatch._transport.problem import TransportProblem, as_problem, coarsest, sum_tolerance
 
 
 @registered
@@ -374,7 +374,7 @@ def _moves(
     supply, demand = xp.where(rows, problem.supply, 0), xp.where(cols, problem.demand, 0)
     must = moved is None and not may_stay
     if must and not jnp.issubdtype(dtype, jnp.integer):
-        forgiven = sum_tolerance(dtype, rows.size + cols.size)
+        forgiven = sum_tolerance(coarsest(problem), rows.size + cols.size)
         demand = scaled_demand(supply, demand, entries, forgiven, ~minima.has_forbidden.any())
     left, fits = left_of(entries.mass, entries.i, supply, dtype)
     unmet, fits_too = left_of(entries.mass, entries.j, demand, dtype)

@@ -73,11 +73,6 @@ def _spare(
     return rate * expected.astype(real) + 2 * least * (count + 1)
 
 
-def sum_tolerance(dtype: Any, count: int) -> float:
-    """By how much sums of `count` floats may differ, relative to the greater one."""
-    return max(2 * count * float(jnp.finfo(dtype).eps), 1e-6)
-
-
 def scaled_demand(
     supply: Float[Array, " n"],
     demand: Float[Array, " m"],

@@ -76,6 +76,7 @@ def with_dummies(
         wider(problem.col_mask, True),
         xp.zeros(batch, problem.supply.dtype) if moved is None else moved,
         wider(problem.col_dual, 0),
+        problem.origin,
     )
 
 

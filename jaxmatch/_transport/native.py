@@ -14,7 +14,7 @@ from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
 from jaxmatch._transport.point_problem import PointProblem
-from jaxmatch._transport.problem import TransportProblem
+from jaxmatch._transport.problem import TransportProblem, coarsest
 
 
 def transport(
@@ -76,6 +76,7 @@ def _call(
         results,
         core_dims=[first[1], 1, 1, *(core for _, core in given.values())],
         present=names_of(**{name: x for name, (x, _) in given.items()}),
+        coarsest=coarsest(problem).name,
         **attributes,
     )
     return Transport(*out[:8]), out[8]

@@ -13,7 +13,7 @@ from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
-from jaxmatch._transport.problem import TransportProblem, as_masses, expanded
+from jaxmatch._transport.problem import Origin, TransportProblem, as_masses, expanded
 
 
 class PointProblem(NamedTuple):
@@ -31,6 +31,7 @@ class PointProblem(NamedTuple):
     col_mask: Bool[Array, "... m"] | None = None
     moved: Num[Array, "..."] | None = None
     col_dual: Float[Array, "... m"] | None = None
+    origin: Origin | None = None
     # Costs of the dummies, in the dtype of the points; None without dummies. The last entry of
     # `last_row` is that of both dummies. The derivative takes it for constant.
     last_row: Float[Array, "... m+1"] | None = None
@@ -129,4 +130,4 @@ def stored(problem: PointProblem, metric: str) -> TransportProblem:
         assert problem.last_col is not None
         cost = jnp.concatenate([cost, problem.last_col[..., None]], -1)
         cost = jnp.concatenate([cost, problem.last_row[..., None, :]], -2)
-    return TransportProblem(cost, *problem[2:8])
+    return TransportProblem(cost, *problem[2:9])

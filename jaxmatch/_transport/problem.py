@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +18,17 @@ from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 from jaxmatch._ffi.place import BY_JAX, Place
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The coarsest dtype that masses were converted from: it says how far their sums may differ.
+
+    A node without leaves in the pytree of a problem: solvers know it when they are compiled.
+    """
+
+    dtype: np.dtype
 
 
 class TransportProblem(NamedTuple):
@@ -29,6 +42,22 @@ class TransportProblem(NamedTuple):
     # The last row and the last column are dummies, see `jaxmatch._transport.dummies`.
     moved: Num[Array, "..."] | None = None
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
+    origin: Origin | None = None  # None: the masses have the dtype that they came in
+
+
+def coarsest(problem: Any) -> np.dtype:
+    """The dtype by which sums of masses are compared: see ffi/transport/masses.inc.h."""
+    return np.dtype(problem.supply.dtype if problem.origin is None else problem.origin.dtype)
+
+
+def sum_tolerance(origin: np.dtype, count: int) -> float:
+    """By how much sums of `count` floats may differ, relative to the greater one.
+
+    Each was rounded, and so was their sum. Half precision leaves so few digits that their number
+    does not count: softmax adds in a wider dtype. As in ffi/transport/masses.inc.h.
+    """
+    eps = float(jnp.finfo(origin).eps)
+    return 8 * eps if origin.itemsize == 2 else max(2 * count * eps, 1e-6)
 
 
 def as_problem(
@@ -109,7 +138,17 @@ def as_masses(
         as_mask("col_mask", masks[1], (*batch, m), place),
         _as_partial(partial, dtype, batch, place),
         as_col_dual(col_dual, (*batch, m), place),
+        _origin(dtype, supply.dtype, demand.dtype, getattr(partial, "dtype", dtype)),
     )
+
+
+def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
+    """None if no mass came in a coarser dtype than the one in which they are solved."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return None
+    floats = [np.dtype(x) for x in given if jnp.issubdtype(x, jnp.floating)]
+    least = max(floats, key=lambda x: float(jnp.finfo(x).eps))
+    return None if jnp.finfo(least).eps <= jnp.finfo(dtype).eps else Origin(least)
 
 
 def expanded(x: Array, batch: tuple[int, ...], core: int, xp: Any = jnp) -> Any:

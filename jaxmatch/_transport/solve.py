@@ -28,7 +28,7 @@ from jaxmatch._transport.dummies import (
     without_dummies,
 )
 from jaxmatch._transport.native import transport
-from jaxmatch._transport.problem import TransportProblem, as_problem
+from jaxmatch._transport.problem import TransportProblem, as_problem, coarsest
 
 
 @unchecked
@@ -64,8 +64,8 @@ def solve_transport(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
-    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Integers are exact, and their
-      sums must agree; those of floats up to rounding.
+    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Sums of integers must agree;
+      those of floats up to roundings of the coarser dtype, or 1e-6: demands are then scaled.
     - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
     - `partial`: a scalar or `[...]`: move exactly that much mass. Sums may differ.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that stays. Demand
@@ -78,8 +78,8 @@ def solve_transport(
     **Returns:** a [`Transport`][jaxmatch.Transport], verified by `check_transport`. `mass` has the
     (widened) dtype of supply and demand.
 
-    **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED`, `INVALID_MASS`, `INVALID_COST`, `OVERFLOW`;
-    see [statuses][]. Nothing is raised for them, unless you call `res.raise_for_status()`.
+    **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED` (`gap` is the difference), `INVALID_MASS`,
+    `INVALID_COST`, `OVERFLOW`; see [statuses][]. None is raised, but by `res.raise_for_status()`.
 
     **Gradient:** of `res.cost`: the plan, the supply that stays, and for masses the duals, see
     [Guarantees][gradients].
@@ -180,6 +180,7 @@ def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
             problem.col_mask,
             problem.moved,
             maximize=maximize,
+            origin=coarsest(problem),
         )
 
     for _ in problem.cost.shape[:-2]:

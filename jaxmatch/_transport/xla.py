@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._common.result import Transport
@@ -20,6 +23,7 @@ from jaxmatch._common.rounding import (
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
+from jaxmatch._transport.xla_flows import Flows, recompute
 from jaxmatch._transport.xla_masses import Masses, as_mass, in_units, indices
 from jaxmatch._transport.xla_paths import Search, move
 
@@ -33,6 +37,7 @@ def solve(
     moved: Num[Array, ""] | None = None,
     *,
     maximize: bool,
+    origin: np.dtype | None = None,
 ) -> Transport:
     """Solves one problem as documented in `solve_transport`; use `vmap` for a batch."""
     n, m = cost.shape
@@ -50,7 +55,13 @@ def solve(
     counted_rows, counted_cols = rows, cols
     if moved is not None:
         counted_rows, counted_cols = rows & (indices(rows) < n - 1), cols & (indices(cols) < m - 1)
-    masses = in_units(jnp.where(counted_rows, supply, 0), jnp.where(counted_cols, demand, 0), moved)
+    masses = in_units(
+        jnp.where(counted_rows, supply, 0),
+        jnp.where(counted_cols, demand, 0),
+        moved,
+        c < jnp.inf,
+        supply.dtype if origin is None else origin,
+    )
     overflow = (masses.status == Status.OPTIMAL) & _overflows(cost, exists, masses)
     status = jnp.where(overflow, Status.OVERFLOW, masses.status)
     status = jnp.where(invalid, Status.INVALID_COST, status)
@@ -76,8 +87,14 @@ def solve(
         jnp.where(go, masses.demand, 0),
     )
     status = jnp.where(go & search.failed, Status.INFEASIBLE, status).astype(jnp.int32)
-    plan = _entries(search)
-    proof = _prove(c, c_low, moved, plan, search.v, masses, slop)
+    duals = _duals(c, moved, search.v)
+    plan = _entries(search, masses)
+    coarse = masses.coarse & (status == Status.OPTIMAL)
+    flows = recompute(search, masses, _slack(c, exists, duals), coarse)
+    status = jnp.where(coarse & flows.failed, Status.INFEASIBLE, status)
+    plan = jax.tree.map(partial(jnp.where, coarse), _merged(flows, n, m), plan)
+    off = jnp.where(coarse, flows.off, 0)
+    proof = _prove(c, c_low, moved, plan, duals, masses, slop, off)
     solved = status == Status.OPTIMAL
 
     def value(x: Array, negate: bool = maximize) -> Array:
@@ -85,14 +102,18 @@ def solve(
         return jnp.where(solved, 0 - x if negate else x, jnp.nan)  # `0 - x` is never -0
 
     used = solved & (plan.units > 0)
+    mass = as_mass(plan.units, masses.exponent, supply.dtype)
+    if jnp.issubdtype(supply.dtype, jnp.floating):
+        mass = jnp.where(coarse, plan.mass.astype(supply.dtype), mass)
+    unbalanced = status == Status.UNBALANCED
     return Transport(
         rows=jnp.where(used, plan.rows, -1),
         cols=jnp.where(used, plan.cols, -1),
-        mass=jnp.where(used, as_mass(plan.units, masses.exponent, supply.dtype), 0),
+        mass=jnp.where(used, mass, 0),
         cost=value(proof.cost),
-        row_dual=value(jnp.where(rows, proof.u, 0)),
-        col_dual=value(jnp.where(cols, proof.v, 0)),
-        gap=value(proof.gap, negate=False),
+        row_dual=value(jnp.where(rows, duals.u_of_all, 0)),
+        col_dual=value(jnp.where(cols, duals.v_of_all, 0)),
+        gap=jnp.where(unbalanced, masses.lacking, value(proof.gap, negate=False)),
         status=status,
     )
 
@@ -130,62 +151,117 @@ class _Plan(NamedTuple):
 
     rows: Int[Array, " k"]
     cols: Int[Array, " k"]
-    units: Int[Array, " k"]
+    units: Int[Array, " k"]  # of masses that were computed from reals: 1 if in use
+    mass: Float[Array, " k"]
+    mass_low: Float[Array, " k"]
 
 
-def _entries(s: Search) -> _Plan:
+def _entries(s: Search, masses: Masses) -> _Plan:
     """The arcs of the forest: at most one for each node, and none for the root of a tree."""
     n, m = s.u.size, s.v.size
     units = jnp.concatenate([s.row_units, s.col_units])
     rows = jnp.concatenate([indices(s.u), s.col_parent])
     cols = jnp.concatenate([s.row_parent, indices(s.v)])
     ordered = lax.sort((jnp.where(units > 0, rows, n), cols, units), num_keys=2)
-    return _Plan(*(x[: n + m - 1] for x in ordered))
+    rows, cols, units = (x[: n + m - 1] for x in ordered)
+    mass, mass_low = (grid.times_power(x, masses.exponent) for x in as_float(units))
+    return _Plan(rows, cols, units, mass, mass_low)
+
+
+def _merged(flows: Flows, n: int, m: int) -> _Plan:
+    """The same of other flows: those of one pair become one entry."""
+    rows = jnp.where(flows.mass > 0, flows.rows, n)
+    rows, cols, mass = lax.sort((rows, flows.cols, flows.mass), num_keys=2)
+    first = jnp.concatenate(
+        [jnp.ones_like(rows[:1], bool), (rows[1:] != rows[:-1]) | (cols[1:] != cols[:-1])]
+    )
+    place = jnp.cumsum(first.astype(jnp.int32)) - 1
+    mass = jnp.where(first, jnp.zeros_like(mass).at[place].add(mass)[place], 0)
+    rows, cols, mass = lax.sort((jnp.where(mass > 0, rows, n), cols, mass), num_keys=2)
+    rows, cols, mass = (x[: n + m - 1] for x in (rows, cols, mass))
+    units = (mass > 0).astype(grid.integer_and_most()[0])
+    return _Plan(rows, cols, units, mass, jnp.zeros_like(mass))
+
+
+class _Duals(NamedTuple):
+    """Those of rows and columns with units, of which each pair pays u + u_rest + v, and of all."""
+
+    u: Float[Array, " n"]
+    u_rest: Float[Array, " n"]
+    v: Float[Array, " m"]
+    u_of_all: Float[Array, " n"]
+    v_of_all: Float[Array, " m"]
+
+
+def _duals(c: Array, moved: Array, v: Array) -> _Duals:
+    """Duals of all rows and columns. Those without units take no part in the proof."""
+    # u_i = min_j C_ij - v_j, exact as a float and a rest.
+    x, rest = _less_v(c, moved, v)
+    u = x.min(1)
+    u_rest = jnp.where(x == u[:, None], rest, jnp.inf).min(1)
+    u_rest, u = jnp.where(u < jnp.inf, u_rest, 0), jnp.where(u < jnp.inf, u, 0)
+    nothing = jnp.zeros_like(v)
+    has_supply, has_demand = moved.any(1), moved.any(0)
+    v_of_all = jnp.where(has_demand, v, _least_below(c.T, u, u_rest, has_supply))
+    u_of_all = jnp.where(has_supply, u, _least_below(c, v_of_all, nothing, nothing == 0))
+    return _Duals(u, u_rest, v, u_of_all, v_of_all)
+
+
+def _less_v(c: Array, moved: Array, v: Array) -> tuple[Array, Array]:
+    x, rest = two_sum(jnp.where(moved, c, jnp.inf), -v[None, :])
+    return x, jnp.where(x < jnp.inf, rest, 0)
+
+
+def _slack(c: Array, exists: Array, duals: _Duals) -> Array:
+    """An upper bound of reduced costs; infinite for pairs that are forbidden or do not exist."""
+    finite = exists & jnp.isfinite(c)
+    u, v = duals.u_of_all[:, None], duals.v_of_all[None, :]
+    above = add_up(add_up(jnp.where(finite, c, 0), -u), -v) + jnp.abs(duals.u_rest)[:, None]
+    return jnp.where(finite, jnp.maximum(above, 0), jnp.inf)
 
 
 class _Proof(NamedTuple):
     cost: Float[Array, ""]
-    u: Float[Array, " n"]
-    v: Float[Array, " m"]
     gap: Float[Array, ""]
 
 
 def _prove(
-    c: Array, c_low: Array, moved: Array, plan: _Plan, v: Array, masses: Masses, slop: Array
+    c: Array,
+    c_low: Array,
+    moved: Array,
+    plan: _Plan,
+    duals: _Duals,
+    masses: Masses,
+    slop: Array,
+    off: Array,
 ) -> _Proof:
-    """Cost, duals of all rows and columns, and a proved bound on cost - optimum.
+    """The cost, and a proved bound on cost - optimum.
 
-    `slop` bounds the errors of c for each unit of mass. Rows and columns without mass take no part
-    in the proof: their duals follow from the others.
+    `slop` bounds the errors of c for each unit of mass, and `off` those of recomputed masses.
     """
     n, m = c.shape
-    # u_i = min_j C_ij - v_j, exact as a float and a rest.
-    x, rest = two_sum(jnp.where(moved, c, jnp.inf), -v[None, :])
-    rest = jnp.where(x < jnp.inf, rest, 0)
-    u = x.min(1)
-    u_rest = jnp.where(x == u[:, None], rest, jnp.inf).min(1)
-    u_rest, u = jnp.where(u < jnp.inf, u_rest, 0), jnp.where(u < jnp.inf, u, 0)
-
     used, rows, cols = plan.units > 0, plan.rows.clip(0, n - 1), plan.cols.clip(0, m - 1)
-    slack, slack_rest = two_sum(x[rows, cols], -u[rows])
-    rest, rest_rest = two_sum(rest[rows, cols], -u_rest[rows])
-    slack = jnp.where(used, add_up(add_up(slack, rest), add_up(slack_rest, rest_rest)), 0)
-    mass, mass_low = (grid.times_power(x, masses.exponent) for x in as_float(plan.units))
+    x, rest = _less_v(c, moved, duals.v)
+    slack, slack_rest = two_sum(x[rows, cols], -duals.u[rows])
+    rest, rest_rest = two_sum(rest[rows, cols], -duals.u_rest[rows])
+    slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))
+    # An arc to a node without units.
+    other = _slack(c, jnp.isfinite(c), duals)[rows, cols]
+    slack = jnp.where(used, jnp.where(moved[rows, cols], slack, other), 0)
     # A rounded mass changes the optimum by half a unit times its dual. Balancing moves as many
     # units again as roundings made the totals differ by. (Twice that, for roundings of shares.)
     unit = grid.times_power(jnp.ones_like(slop), masses.exponent)
-    dual = jnp.where(masses.rounded, jnp.maximum(greatest(u), greatest(v)), 0)
-    total = sum_up(jnp.where(used, mass, 0))
-    terms = _times_up(mass, slack), _times_up(total, slop)[None]
-    gap = sum_up(jnp.concatenate([*terms, _times_up(2 * (n + 2 * m) * unit, dual)[None]]))
+    most = jnp.maximum(greatest(duals.u_of_all), greatest(duals.v_of_all))
+    dual = jnp.where(masses.rounded, most, 0)
+    total = sum_up(jnp.where(used, plan.mass, 0))
+    terms = [_times_up(plan.mass, slack), _times_up(total, slop)[None]]
+    terms += [_times_up(2 * (n + 2 * m) * unit, dual)[None], _times_up(off, most)[None]]
+    gap = sum_up(jnp.concatenate(terms))
     chosen = jnp.where(used, c[rows, cols], 0), jnp.where(used, c_low[rows, cols], 0)
-    cost = _sum_of_products(mass, mass_low, *chosen)
-
-    nothing = jnp.zeros_like(v)
-    has_supply, has_demand = moved.any(1), moved.any(0)
-    v = jnp.where(has_demand, v, _least_below(c.T, u, u_rest, has_supply))
-    u = jnp.where(has_supply, u, _least_below(c, v, nothing, nothing == 0))
-    return _Proof(cost, u, v, jnp.where(jnp.isnan(gap), jnp.inf, gap))
+    cost = _sum_of_products(
+        jnp.where(used, plan.mass, 0), jnp.where(used, plan.mass_low, 0), *chosen
+    )
+    return _Proof(cost, jnp.where(jnp.isnan(gap), jnp.inf, gap))
 
 
 def _least_below(c: Array, dual: Array, rest: Array, counts: Array) -> Array:

@@ -30,7 +30,7 @@ class _Problem(ctypes.Structure):
         *((name, _long) for name in ("n", "m")),
         ("maximize", ctypes.c_bool),
         *((name, _ptr) for name in ("supply", "demand")),
-        ("mass_dtype", _byte),
+        *((name, _byte) for name in ("mass_dtype", "coarsest")),
         *((name, _ptr) for name in ("row_points", "col_points")),
         ("dims", _long),
         ("metric", ctypes.c_int),
@@ -67,6 +67,7 @@ def solve(
         str(np.dtype(cost if isinstance(cost, type) else cost.dtype))
     )
     problem.mass_dtype = _DTYPES.index(str(supply.dtype))
+    problem.coarsest = problem.mass_dtype
     problem.result_dtype = _DTYPES.index("float64")
     for name, x in [*given.items(), *zip(_RESULTS, found, strict=True)]:
         setattr(problem, name, x.ctypes.data)
@@ -275,3 +276,51 @@ def test_large_numbers(library, dtype, blocks):
                 small = np.where(forbidden[at], 0, cost[at].astype(float))
                 parts.append((small @ plan.mass[b][used], forbidden[at] @ plan.mass[b][used]))
             np.testing.assert_allclose(*parts, rtol=1e-12)
+
+
+def _assert_moves(res, supply, demand, near):
+    """Each row and column moves its mass."""
+    for k, (rows, cols, mass) in enumerate(zip(res.rows, res.cols, res.mass, strict=True)):
+        used = rows >= 0
+        for index, wanted in ((rows, supply[k]), (cols, demand[k])):
+            found = np.bincount(index[used], mass[used].astype(float), wanted.size)
+            assert (found[wanted == 0] == 0).all()
+            positive = wanted > 0
+            assert (abs(found - wanted)[positive] <= near * wanted[positive].astype(float)).all()
+
+
+@pytest.mark.parametrize("mass", [np.float32, np.float64])
+def test_masses_far_below_the_total(library, mass):
+    random = np.random.default_rng(12)
+    cost = random.random((2, 24, 17)).astype(np.float32)
+    least = 36 if mass == np.float32 else 200
+    supply, demand = (10.0 ** -random.uniform(0, least, (2, k)) for k in (24, 17))
+    supply, demand = ((x / x.sum(1, keepdims=True)).astype(mass) for x in (supply, demand))
+    res, _ = solve(library, cost, supply, demand)
+    assert (res.status == jm.Status.OPTIMAL).all()
+    _assert_moves(res, supply, demand, 1e-12 if mass == np.float64 else 1e-6)
+    for seed, blocks in ((1, 1), (2, 2)):
+        assert_same_bits(solve(library, cost, supply, demand, seed=seed, blocks=blocks)[0], res)
+
+
+def test_parts_that_forbidden_pairs_cut_off(library):
+    """Each balances but for roundings; the third problem does not."""
+    random = np.random.default_rng(13)
+    cost, part = random.random((3, 20, 15)), (np.arange(20) % 3, np.arange(15) % 3)
+    cost[:, part[0][:, None] != part[1]] = np.inf
+    supply, demand = (random.random((3, k)) for k in (20, 15))
+    for k in range(3):
+        for p in range(3):
+            own, other = part[0] == p, part[1] == p
+            demand[k, other] *= supply[k, own].sum() / demand[k, other].sum()
+    demand[2, :2] += np.array([0.1, -0.1]) * demand[2, :2].min()
+    res, _ = solve(library, cost, supply, demand)
+    assert res.status.tolist() == [0, 0, jm.Status.INFEASIBLE]
+    _assert_moves(res[:2], supply[:2], demand[:2], 1e-12)
+    assert_same_bits(solve(library, cost, supply, demand, seed=1, blocks=2)[0], res)
+
+
+def test_the_gap_of_an_unbalanced_problem(library):
+    cost, a, b = np.ones((1, 2, 2)), np.full((1, 2), 0.5), np.array([[0.5, 0.75]])
+    res, _ = solve(library, cost, a, b)
+    assert res.status == jm.Status.UNBALANCED and res.gap == 0.25

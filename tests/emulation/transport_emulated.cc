@@ -10,6 +10,11 @@
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x) {
   return *at += x, *at - x;
 }
+inline int atomicCAS(int* at, int expected, int x) {
+  const int found = *at;
+  if (found == expected) *at = x;
+  return found;
+}
 inline int atomicExch(int* at, int x) { return std::exchange(*at, x); }
 inline void __threadfence() {}
 

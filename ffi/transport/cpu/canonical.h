@@ -63,6 +63,8 @@ struct Workspace {
   int32_t *top, *of_row, *ring;
   int64_t *held, *rest;
   int32_t *order, *first;
+  ComponentMass* component;
+  PlanFlows flows;
   typename C::Given given;
   typename C::Storage storage;
   // Of the basis.
@@ -76,6 +78,8 @@ struct Workspace {
     const int64_t nodes = p.n + p.m, longer = p.n > p.m ? p.n : p.m;
     masses.row = s->take<int64_t>(p.n);
     masses.col = s->take<int64_t>(p.m);
+    masses.real = s->take<double>(nodes);
+    component = s->take<ComponentMass>(nodes + 1);
     u = s->take<double>(nodes);
     v = s->take<double>(p.m);
     n_list = s->take<int32_t>(p.n);
@@ -104,6 +108,7 @@ struct Workspace {
     price = s->take<int64_t>(nodes + 1);
     shadow = s->take<double>(nodes + DoubleLanes::kWidth);
     saved = s->take<Arc>(known && f.has_levels ? nodes : 0);
+    allocate_flows(&flows, p, masses.real, s);
     given.allocate(p, s);
     storage.allocate(f, known, s);
   }

@@ -12,6 +12,10 @@ void write_mass(const TransportProblem& p, int64_t at, int64_t units, double uni
   }
 }
 
+void write_mass(const TransportProblem& p, int64_t at, double mass, double) {
+  write_real(p.mass, p.mass_dtype, at, mass);
+}
+
 void move_mass(const TransportProblem& p, int64_t from, int64_t to) {
   const int64_t bytes = size_of(p.mass_dtype);
   memcpy(static_cast<char*>(p.mass) + to * bytes, static_cast<char*>(p.mass) + from * bytes, bytes);
@@ -21,17 +25,18 @@ void move_mass(const TransportProblem& p, int64_t from, int64_t to) {
 void write_plan_end(const TransportProblem& p, int64_t first) {
   for (int64_t k = first; k < p.n + p.m - 1; ++k) {
     p.rows[k] = p.cols[k] = kNone;
-    write_mass(p, k, 0, 0);
+    write_mass(p, k, int64_t{0}, 0);
   }
 }
 
-void write_failure(const TransportProblem& p, Status status) {
+// `gap`: by how much sums of masses differ, if that is what is wrong.
+void write_failure(const TransportProblem& p, Status status, double gap = __builtin_nan("")) {
   const double nan = __builtin_nan("");
   write_plan_end(p, 0);
   for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, nan);
   for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, nan);
   write_real(p.value, p.result_dtype, 0, nan);
-  write_real(p.gap, p.result_dtype, 0, nan);
+  write_real(p.gap, p.result_dtype, 0, gap);
   *p.status = status;
 }
 

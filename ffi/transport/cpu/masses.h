@@ -2,21 +2,15 @@
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// The totals of supplies and of demands are below 2^61.
-constexpr int kTotalBits = 60;
-
 struct Masses {
   int64_t *row, *col;  // [n], [m] in units
+  double* real;        // [n + m] floats as given, but with demands that sum as supplies do
   double unit = 1;     // a power of two; 1 for integers
   int64_t total = 0;
   bool rounded = false;  // a mass is not a multiple of the unit, or demands were scaled
+  bool coarse = false;   // the units of a mass are farther from it than a result may be
+  double lacking = 0;    // by how much the sums differ, if too much
 };
-
-// The number of roundings, relative to the total, by which the totals of floats may differ: those
-// of `count` numbers and of their sum.
-inline double tolerance(Dtype dtype, int64_t count) {
-  return 2.0 * double(count) * (dtype == Dtype::kF32 ? 0x1p-23 : 0x1p-52);
-}
 
 // Sums the unmasked entries. False if one is negative, infinite or NaN.
 inline bool sum_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t size, double* sum,
@@ -25,7 +19,7 @@ inline bool sum_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t 
   *whole = 0;
   for (int64_t k = 0; k < size; ++k) {
     if (mask && !mask[k]) continue;
-    if (dtype == Dtype::kS32 || dtype == Dtype::kS64) {
+    if (is_whole(dtype)) {
       const int64_t mass = dtype == Dtype::kS32 ? static_cast<const int32_t*>(x)[k]
                                                 : static_cast<const int64_t*>(x)[k];
       if (mass < 0) return false;
@@ -40,31 +34,18 @@ inline bool sum_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t 
   return true;
 }
 
-// Rounds floats to the grid. Returns the total.
+// Reads floats, and rounds them to the grid. Returns the total.
 inline int64_t round_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t size,
-                            double unit, int64_t* out, bool* rounded) {
+                            double unit, double* real, int64_t* out, bool* rounded) {
   int64_t total = 0;
   for (int64_t k = 0; k < size; ++k) {
-    out[k] = 0;
-    if (mask && !mask[k]) continue;
-    const double units = read_real(x, dtype, k) / unit;
+    real[k] = mask && !mask[k] ? 0 : read_real(x, dtype, k);
+    const double units = real[k] / unit;
     out[k] = int64_t(rint(units));
     *rounded |= double(out[k]) != units;
     total += out[k];
   }
   return total;
-}
-
-// Changes the demands in proportion so that their total grows by `more`, which is small beside it.
-inline void spread_difference(int64_t* x, int64_t size, int64_t total, int64_t more) {
-  int64_t most = 0, left = more;
-  for (int64_t k = 0; k < size; ++k) {
-    const int64_t share = int64_t(double(more) * (double(x[k]) / double(total)));
-    x[k] += share;
-    left -= share;
-    if (x[k] > x[most]) most = k;
-  }
-  x[most] += left;
 }
 
 inline int64_t read_integer(const void* x, Dtype dtype, int64_t at) {
@@ -87,6 +68,7 @@ inline void fill_dummies(const TransportProblem& p, int64_t rows, int64_t cols, 
 
 inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 rows,
                                   unsigned __int128 cols, Masses* out) {
+  const unsigned __int128 least = rows < cols ? rows : cols;
   unsigned __int128 total = rows, moved = 0;
   if (p.moved) {
     const int64_t given = read_integer(p.moved, p.mass_dtype, 0);
@@ -95,7 +77,10 @@ inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 r
     total = rows + cols - (moved < rows ? moved : rows);
   }
   if ((rows | cols | total) >> kTotalBits) return kOverflow;
-  if (p.moved ? moved > rows || moved > cols : rows != cols) return kUnbalanced;
+  if (p.moved ? moved > least : rows != cols) {
+    out->lacking = p.moved ? double(moved - least) : double(rows + cols - 2 * least);
+    return kUnbalanced;
+  }
   read_integers(p.supply, p.mass_dtype, p.row_mask, p.n, out->row);
   read_integers(p.demand, p.mass_dtype, p.col_mask, p.m, out->col);
   out->total = int64_t(total);
@@ -103,50 +88,48 @@ inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 r
   return kOptimal;
 }
 
+// The sums of rows and columns, and what is moved of these; `lacking` if they are off.
+inline Status sum_reals(const TransportProblem& p, double rows, double cols, double* moved,
+                        double* most, Masses* out) {
+  const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(rows, cols);
+  *most = fmax(rows, cols);
+  if (p.moved) {
+    *moved = read_real(p.moved, p.mass_dtype, 0);
+    if (!(*moved >= 0 && *moved < __builtin_inf())) return kInvalidMass;
+    out->lacking = *moved > least * (1 + forgiven) ? *moved - least : 0;
+    *most = rows + cols;
+  } else if (*most < __builtin_inf()) {
+    out->lacking = *most - least > forgiven * *most ? *most - least : 0;
+  }
+  if (out->lacking > 0) return kUnbalanced;
+  return *most < __builtin_inf() ? kOptimal : kOverflow;
+}
+
+// All but the balance of floats.
 inline Status read_masses(const TransportProblem& p, Masses* out) {
-  const bool integers = p.mass_dtype == Dtype::kS32 || p.mass_dtype == Dtype::kS64;
-  double supply, demand;
-  unsigned __int128 rows, cols;
+  double rows, cols, moved = 0, most = 0;
+  unsigned __int128 whole_rows, whole_cols;
   const int64_t n = p.moved ? p.n - 1 : p.n, m = p.moved ? p.m - 1 : p.m;
-  if (!sum_masses(p.supply, p.mass_dtype, p.row_mask, n, &supply, &rows) ||
-      !sum_masses(p.demand, p.mass_dtype, p.col_mask, m, &demand, &cols)) {
+  if (!sum_masses(p.supply, p.mass_dtype, p.row_mask, n, &rows, &whole_rows) ||
+      !sum_masses(p.demand, p.mass_dtype, p.col_mask, m, &cols, &whole_cols)) {
     return kInvalidMass;
   }
-  if (integers) return read_integer_masses(p, rows, cols, out);
-  const double forgiven = tolerance(p.mass_dtype, p.n + p.m);
-  double most = fmax(supply, demand), moved = 0;
-  if (p.moved) {
-    moved = read_real(p.moved, p.mass_dtype, 0);
-    if (!(moved >= 0 && moved < __builtin_inf())) return kInvalidMass;
-    if (moved > fmin(supply, demand) * (1 + forgiven)) return kUnbalanced;
-    most = supply + demand;
-  }
-  if (!(most < __builtin_inf())) return kOverflow;
-  if (!p.moved && fabs(supply - demand) > forgiven * most) return kUnbalanced;
-  if (most == 0) {
-    for (int64_t i = 0; i < p.n; ++i) out->row[i] = 0;
-    for (int64_t j = 0; j < p.m; ++j) out->col[j] = 0;
-    return kOptimal;
-  }
-  const int lowest = ilogb(most) + 1 - kTotalBits;
+  if (is_whole(p.mass_dtype)) return read_integer_masses(p, whole_rows, whole_cols, out);
+  const Status status = sum_reals(p, rows, cols, &moved, &most, out);
+  if (status != kOptimal) return status;
+  const int lowest = most > 0 ? ilogb(most) + 1 - kTotalBits : 0;
   out->unit = ldexp(1, lowest < -1074 ? -1074 : lowest);
-  out->total =
-      round_masses(p.supply, p.mass_dtype, p.row_mask, n, out->unit, out->row, &out->rounded);
-  const int64_t total =
-      round_masses(p.demand, p.mass_dtype, p.col_mask, m, out->unit, out->col, &out->rounded);
-  if (p.moved) {
-    const double units = rint(moved / out->unit);
-    const int64_t least = out->total < total ? out->total : total;
-    const int64_t whole = units < double(least) ? int64_t(units) : least;
-    out->rounded |= double(whole) * out->unit != moved;
-    fill_dummies(p, out->total, total, whole, out);
-    return kOptimal;
-  }
-  if (total != out->total) {
-    // All masses of one side may be below half a unit, where the least double bounds it.
-    if (total == 0 || out->total == 0) return kUnbalanced;
-    spread_difference(out->col, p.m, total, out->total - total);
-    out->rounded = true;
-  }
+  out->total = round_masses(p.supply, p.mass_dtype, p.row_mask, n, out->unit, out->real, out->row,
+                            &out->rounded);
+  const int64_t total = round_masses(p.demand, p.mass_dtype, p.col_mask, m, out->unit,
+                                     out->real + p.n, out->col, &out->rounded);
+  if (!p.moved) return kOptimal;
+  const double least = fmin(rows, cols), units = rint(moved / out->unit);
+  const int64_t fewest = out->total < total ? out->total : total;
+  const int64_t whole = units < double(fewest) ? int64_t(units) : fewest;
+  out->rounded |= double(whole) * out->unit != moved;
+  fill_dummies(p, out->total, total, whole, out);
+  out->real[p.n - 1] = cols - fmin(moved, least);
+  out->real[p.n + p.m - 1] = rows - fmin(moved, least);
   return kOptimal;
 }

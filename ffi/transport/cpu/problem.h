@@ -25,6 +25,7 @@ struct TransportProblem {
   const void* supply;  // [n]
   const void* demand;  // [m]
   Dtype mass_dtype;    // of both: kS32, kS64, kF32 or kF64
+  Dtype coarsest;      // from which they were converted
 
   // Costs that are distances between points, computed on each access. With dummies, n and m count
   // them, but they have no points: last_row and last_col are their costs.

@@ -26,6 +26,7 @@ using assignment::kCachedBytes, assignment::Metric;
 
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
+#include "transport/masses.inc.h"
 #include "transport/plan_cost.inc.h"
 #include "transport/duals_below.inc.h"
 #include "common/float16.inc.h"
@@ -38,6 +39,10 @@ using assignment::kCachedBytes, assignment::Metric;
 #include "transport/cpu/masses.h"
 #include "transport/cpu/costs.h"
 #include "transport/cpu/levels.h"
+#include "transport/plan_flows.inc.h"
+#include "transport/balance.inc.h"
+#include "transport/cpu/balance.h"
+#include "transport/cpu/send_rest.h"
 #include "transport/cpu/scan.h"
 #include "transport/cpu/auction.h"
 #include "transport/cpu/parts.h"
@@ -93,20 +98,39 @@ void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
   }
 }
 
+// The cost of a plan, whose masses are units or reals.
+template <class Elem>
+struct CostOfPlan {
+  __int128 whole = 0;
+  PlanCost sum{};
+
+  void add(Elem cost, int64_t units) {
+    if constexpr (Format<Elem>::kInteger) {
+      whole += __int128(cost) * units;
+    } else {
+      sum.add(double(widen(cost)), units);
+    }
+  }
+  void add(Elem cost, double mass) {
+    const double high = double(widen(cost));
+    sum.add(high, mass);
+    if constexpr (Format<Elem>::kInteger) sum.add(double(int64_t(cost) - int64_t(high)), mass);
+  }
+  double value(double unit) const { return double(whole) * unit + sum.value(unit); }
+};
+
 // Writes the plan that `for_arcs` gives, ordered by rows and within these by columns, and returns
 // its cost. `at` and `first` are scratch.
 template <class Given, class ForArcs>
 double write_plan(const TransportProblem& p, const Given& given, const ForArcs& for_arcs,
                   double unit, int32_t* first, int32_t* at) {
-  using Elem = typename Given::Elem;
   for (int64_t i = 0; i <= p.n; ++i) first[i] = 0;
-  for_arcs([&](int32_t i, int32_t, int64_t) { ++first[i + 1]; });
+  for_arcs([&](int32_t i, int32_t, auto) { ++first[i + 1]; });
   for (int64_t i = 0; i < p.n; ++i) first[i + 1] += first[i];
   for (int64_t i = 0; i < p.n; ++i) at[i] = first[i];
   write_plan_end(p, first[p.n]);
-  __int128 integer_sum = 0;
-  PlanCost sum;
-  for_arcs([&](int32_t i, int32_t j, int64_t mass) {
+  CostOfPlan<typename Given::Elem> cost;
+  for_arcs([&](int32_t i, int32_t j, auto mass) {
     int64_t to = at[i]++;
     p.rows[to] = i;
     for (; to > first[i] && p.cols[to - 1] > j; --to) {
@@ -115,15 +139,44 @@ double write_plan(const TransportProblem& p, const Given& given, const ForArcs& 
     }
     p.cols[to] = j;
     write_mass(p, to, mass, unit);
-    const auto each = widen(given.at(i, j));
-    if (Format<Elem>::kInteger) {
-      integer_sum += __int128(each) * mass;
-    } else {
-      sum.add(double(each), mass);
-    }
+    cost.add(given.at(i, j), mass);
   });
-  if (Format<Elem>::kInteger) return double(integer_sum) * unit;
-  return sum.value(unit);
+  return cost.value(unit);
+}
+
+// Computes the flows again from the masses as given, on the arcs of the basis and new ones. False
+// if some mass cannot move. u and v are the duals, [n] and [m].
+template <class Given, class ForArcs>
+bool recompute_flows(const TransportProblem& p, const Given& given, const ForArcs& for_arcs,
+                     const double* u, const double* v, PlanFlows& flows) {
+  int32_t count = 0;
+  for_arcs([&](int32_t i, int32_t j, int64_t) {
+    flows.key[count++] = flows.key_of(i, int32_t(p.n) + j);
+  });
+  flows.run(count);
+  const double sign = p.maximize ? -1 : 1;
+  return send_rest(flows, [&](int32_t x, int32_t y) {
+    const int64_t i = x < p.n ? x : y, j = (x < p.n ? y : x) - p.n;
+    return sign * double(widen(given.at(i, j))) - u[i] - v[j];
+  });
+}
+
+// Gives the flows to write_plan.
+inline auto flows_of(const TransportProblem& p, const PlanFlows& flows) {
+  return [&](const auto& g) {
+    for (int32_t k = 0; k < flows.count; ++k) {
+      const double flow = flows.flow[k];
+      const bool used = p.mass_dtype == Dtype::kF32 ? float(flow) > 0 : flow > 0;
+      if (used) g(flows.row_of(k), flows.col_of(k) - flows.rows, flow);
+    }
+  };
+}
+
+// What a plan of `flows` may lose by its masses.
+inline double loss(const PlanFlows& flows, double most) {
+  double off = flows.lost;
+  for (int32_t x = 0; x < flows.nodes; ++x) off += flows.off(x);
+  return flows.paid + off * most;
 }
 
 // What the plan of the basis costs more than the one of `count` saved arcs.
@@ -145,17 +198,24 @@ double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, cons
 // another plan, which is written if it costs less.
 template <class C>
 void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
-                    const Workspace<C>& w, bool whole, int32_t saved) {
+                    Workspace<C>& w, bool whole, int32_t saved) {
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
-  const double excess = saved > 0 ? excess_over_saved(p, f, c, b, w, saved) : 0;
+  // Flows that are computed again are those of the basis.
+  const double excess = saved > 0 && !masses.coarse ? excess_over_saved(p, f, c, b, w, saved) : 0;
   const auto arcs = [&](const auto& g) {
     if (!(excess > 0)) return for_arcs(f, c, b, g);
     for (int32_t k = 0; k < saved; ++k) g(w.saved[k].row, w.saved[k].col, w.saved[k].mass);
   };
-  const double value = write_plan(p, w.given, arcs, masses.unit, w.first, w.order);
+  double value, gap = 0;
+  if (masses.coarse) {
+    if (!recompute_flows(p, w.given, arcs, w.u, w.v, w.flows)) return write_failure(p, kInfeasible);
+    value = write_plan(p, w.given, flows_of(p, w.flows), 1, w.first, w.order);
+    gap += loss(w.flows, most);
+  } else {
+    value = write_plan(p, w.given, arcs, masses.unit, w.first, w.order);
+  }
   write_real(p.value, p.result_dtype, 0, value);
-  double gap = 0;
   // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
@@ -308,10 +368,20 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
   w.given.load();
   p.counts[kBids] = p.counts[kPivots] = 0;
   const CostSummary found = summarize_costs(p, w.given);
-  Status status = read_masses(p, &w.masses);
-  if (found.invalid) status = kInvalidCost;
+  const auto read = [&] {
+    w.masses = {w.masses.row, w.masses.col, w.masses.real};
+    Status status = read_masses(p, &w.masses);
+    if (status == kOptimal && !is_whole(p.mass_dtype)) {
+      if (!p.moved) {
+        status = balance_masses(p, w.given, found.forbids, w.component, w.order, &w.masses);
+      }
+      w.masses.coarse = are_coarse(p, w.masses);
+    }
+    return status;
+  };
+  Status status = found.invalid ? kInvalidCost : read();
   if (status != kOptimal) {
-    write_failure(p, status);
+    write_failure(p, status, status == kUnbalanced ? w.masses.lacking : __builtin_nan(""));
     return true;
   }
   f.find_used(w.masses);
@@ -334,8 +404,7 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     if (!reserve(arena, stack.used, &stack)) return false;
     w.allocate(p, f, true, &stack);
     w.given.load();
-    w.masses = {w.masses.row, w.masses.col};
-    read_masses(p, &w.masses);
+    read();
   }
   f.list(w);
   status = solve_levels(p, f, w, found, levels, needed);

@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 
+#include "transport/cuda/flows.cuh"
 #include "transport/cuda/levels.cuh"
 #include "transport/cuda/masses.cuh"
 
@@ -37,14 +38,18 @@ __device__ inline void write_plan_end(Team team, const TransportProblem& p, int6
   });
 }
 
-__device__ inline void write_failure(Team team, const TransportProblem& p, Status status) {
-  const double nan = __builtin_nan("");
+constexpr double kNan = __builtin_nan("");
+
+// `gap`: by how much sums of masses differ, if that is what is wrong.
+__device__ inline void write_failure(Team team, const TransportProblem& p, Status status,
+                                     double gap = kNan) {
+  const double nan = kNan;
   write_plan_end(team, p, 0);
   team.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, nan); });
   team.each(p.m, [&](int64_t j) { write_real(p.col_dual, p.result_dtype, j, nan); });
   team.one([&] {
     write_real(p.value, p.result_dtype, 0, nan);
-    write_real(p.gap, p.result_dtype, 0, nan);
+    write_real(p.gap, p.result_dtype, 0, gap);
     *p.status = status;
   });
 }
@@ -154,21 +159,27 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   return team.most(most);
 }
 
-// The cost of a plan, by one thread, from the costs in w.flow.
+// The cost of a plan, by one thread, from the costs in w.flow. `real`: w.mass has floats.
 template <class C>
-__device__ double cost_of(const C& c, const Workspace& w, int32_t count, double unit) {
+__device__ double cost_of(const C& c, const Workspace& w, int32_t count, double unit, bool real) {
   __int128 whole = 0;
   PlanCost sum;
   for (int32_t k = 0; k < count; ++k) {
     const auto raw = typename C::Raw(w.flow[k]);
-    if constexpr (C::kInteger) {
+    if (real) {
+      const double cost = C::real(raw), mass = __longlong_as_double(w.mass[k]);
+      sum.add(cost, mass);
+      if constexpr (C::kInteger) {
+        const int64_t exact = c.scale < 0 ? -c.units_of(raw) : c.units_of(raw);
+        sum.add(double(exact - int64_t(cost)), mass);
+      }
+    } else if constexpr (C::kInteger) {
       whole += __int128(c.scale < 0 ? -c.units_of(raw) : c.units_of(raw)) * w.mass[k];
     } else {
       sum.add(C::real(raw), w.mass[k]);
     }
   }
-  if constexpr (C::kInteger) return double(whole) * unit;
-  return sum.value(unit);
+  return double(whole) * unit + sum.value(real ? 1 : unit);
 }
 
 // By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units; `saved`:
@@ -179,19 +190,27 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
   Team team = t.team;
   const Workspace& w = t.w;
   const TransportProblem& p = t.c.p;
-  double excess;
-  const int32_t count = list_better(t, saved, masses.unit, &excess);
+  const bool real = masses.coarse;
+  double excess, gap = 0;
+  // Flows that are computed again are those of the basis.
+  int32_t count = list_better(t, real ? 0 : saved, masses.unit, &excess);
+  if (real && !recompute_flows(t.c, {team, w}, most, count, gap)) {
+    return write_failure(team, p, kInfeasible);
+  }
   team.each(count, [&](int64_t k) {
     p.rows[k] = int32_t(w.key[k] >> 32);
     p.cols[k] = int32_t(uint32_t(w.key[k]));
-    write_mass(p, k, w.mass[k], masses.unit);
+    if (real) {
+      write_real(p.mass, p.mass_dtype, k, __longlong_as_double(w.mass[k]));
+    } else {
+      write_mass(p, k, w.mass[k], masses.unit);
+    }
     w.flow[k] = int64_t(t.c.raw(p.rows[k], p.cols[k]));
   });
   write_plan_end(team, p, count);
   team.sync();
   team.one([&] {
-    write_real(p.value, p.result_dtype, 0, cost_of(t.c, w, count, masses.unit));
-    double gap = 0;
+    write_real(p.value, p.result_dtype, 0, cost_of(t.c, w, count, masses.unit, real));
     // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
     if (!whole) gap += double(masses.total) * masses.unit / fabs(t.c.scale);
     if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;

@@ -5,6 +5,7 @@
 
 #include "transport/batch.h"
 #include "transport/cuda/auction.cuh"
+#include "transport/cuda/balance.cuh"
 #include "transport/cuda/finish.cuh"
 #include "transport/cuda/forest.cuh"
 #include "transport/cuda/kernels.h"
@@ -98,14 +99,11 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
   team.one([&] { p.counts[kBids] = p.counts[kPivots] = 0; });
   Team first = team.alone();
   const CostSummary found = summarize_costs(team, c);
-  if (team.rank == 0) {
-    const Masses read = read_masses(first, p, w);
-    team.one([&] { w.control->masses = read; });
-  }
-  team.sync();
-  const Masses masses = w.control->masses;
+  const Masses masses = read_masses(team, c, w, found.forbids);
   const Status status = found.invalid ? kInvalidCost : masses.status;
-  if (status != kOptimal) return write_failure(team, p, status);
+  if (status != kOptimal) {
+    return write_failure(team, p, status, status == kUnbalanced ? masses.lacking : kNan);
+  }
   int64_t used_rows = 0, used_cols = 0;
   team.each(p.n, [&](int64_t i) { used_rows += w.supply[i] > 0; });
   team.each(p.m, [&](int64_t j) { used_cols += w.demand[j] > 0; });

@@ -2,12 +2,12 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 
-#include "transport/cuda/team.cuh"
+#include "common/compensated_sum.h"
+#include "transport/cuda/costs.cuh"
 
 namespace jaxmatch::transport {
 
-// The totals of supplies and of demands are below 2^61.
-constexpr int kTotalBits = 60;
+#include "transport/masses.inc.h"
 
 // What one side has, read by all threads.
 struct MassSide {
@@ -15,6 +15,7 @@ struct MassSide {
   const uint8_t* mask;
   int64_t count;  // without a dummy
   int64_t* units;
+  double* real;
 };
 
 struct MassReader {
@@ -22,9 +23,7 @@ struct MassReader {
   const TransportProblem& p;
   MassSide row, col;
 
-  __device__ bool is_integer() const {
-    return p.mass_dtype == Dtype::kS32 || p.mass_dtype == Dtype::kS64;
-  }
+  __device__ bool is_integer() const { return is_whole(p.mass_dtype); }
   __device__ double real(const void* x, int64_t k) const {
     return p.mass_dtype == Dtype::kF32   ? double(static_cast<const float*>(x)[k])
            : p.mass_dtype == Dtype::kF64 ? static_cast<const double*>(x)[k]
@@ -52,15 +51,15 @@ struct MassReader {
   __device__ int64_t read(const MassSide& side, double unit, bool& rounded) const {
     int64_t own = 0;
     team.each(side.count, [&](int64_t k) {
+      const bool exists = !side.mask || side.mask[k];
       int64_t units = 0;
-      if (!side.mask || side.mask[k]) {
-        if (is_integer()) {
-          units = whole(side.given, k);
-        } else {
-          const double exact = real(side.given, k) / unit;
-          units = int64_t(rint(exact));
-          rounded |= double(units) != exact;
-        }
+      if (is_integer()) {
+        if (exists) units = whole(side.given, k);
+      } else {
+        side.real[k] = exists ? real(side.given, k) : 0;
+        const double exact = side.real[k] / unit;
+        units = int64_t(rint(exact));
+        rounded |= double(units) != exact;
       }
       side.units[k] = units;
       own += units;
@@ -88,84 +87,133 @@ struct MassReader {
     team.sync();
   }
 
+  // All but the balance of floats.
   __device__ Masses run() const {
-    Masses out{1, 0, false, kOptimal};
+    Masses out{1, 0, false, kOptimal, false, 0};
     const double of_rows = real_sum(row), of_cols = real_sum(col);
     const double moved = p.moved ? real(p.moved, 0) : 0;
     const bool valid = of_rows >= 0 && of_cols >= 0 && moved >= 0 && moved < __builtin_huge_val();
-    const double sum = p.moved ? of_rows + of_cols : fmax(of_rows, of_cols);
+    const double most = fmax(of_rows, of_cols), sum = p.moved ? of_rows + of_cols : most;
     if (!valid) {
       out.status = kInvalidMass;
-    } else if (!(sum < __builtin_huge_val()) || (is_integer() && sum > 0x1p62)) {
+    } else if (!(most < __builtin_huge_val()) || (is_integer() && sum > 0x1p62)) {
       out.status = kOverflow;
-    } else if (sum == 0) {
-      team.each(p.n, [&](int64_t i) { row.units[i] = 0; });
-      team.each(p.m, [&](int64_t j) { col.units[j] = 0; });
-      if (moved > 0) out.status = kUnbalanced;
-      team.sync();
     } else {
-      if (!is_integer()) out.unit = ldexp(1.0, max(ilogb(sum) + 1 - kTotalBits, -1074));
+      if (!is_integer() && sum > 0) {
+        out.unit = ldexp(1.0, max(ilogb(sum) + 1 - kTotalBits, -1074));
+      }
       const int64_t rows = read(row, out.unit, out.rounded),
                     cols = read(col, out.unit, out.rounded);
-      out.status = p.moved ? fill_dummies(rows, cols, out) : balance(rows, cols, out);
+      out.total = rows;
+      if (is_integer()) {
+        balance_integers(rows, cols, out);
+      } else {
+        out.lacking = lacking(of_rows, of_cols, moved);
+        if (out.lacking > 0) {
+          out.status = kUnbalanced;
+        } else if (!(sum < __builtin_huge_val())) {
+          out.status = kOverflow;
+        } else if (p.moved) {
+          fill_with_reals(rows, cols, of_rows, of_cols, out);
+        }
+      }
       out.rounded = team.any(out.rounded);
     }
     return out;
   }
 
- private:
-  __device__ double forgiven() const {
-    return 2.0 * double(p.n + p.m) * (p.mass_dtype == Dtype::kF32 ? 0x1p-23 : 0x1p-52);
-  }
-
-  __device__ Status balance(int64_t rows, int64_t cols, Masses& out) const {
-    out.total = rows;
-    if (is_integer()) {
-      if ((rows > cols ? rows : cols) >> kTotalBits) return kOverflow;
-      return rows == cols ? kOptimal : kUnbalanced;
-    }
-    const double most = double(rows > cols ? rows : cols);
-    if (fabs(double(rows - cols)) > forgiven() * most) return kUnbalanced;
-    if (rows == cols) return kOptimal;
+  // Scales the demands to sum as the supplies do, if all is in one component.
+  __device__ void balance(Masses& out) const {
+    const double of_rows = real_sum(row), of_cols = real_sum(col);
+    int64_t rows = 0, cols = 0;
+    team.each(p.n, [&](int64_t i) { rows += row.units[i]; });
+    team.each(p.m, [&](int64_t j) { cols += col.units[j]; });
+    rows = team.sum(rows);
+    cols = team.sum(cols);
+    const double factor = of_cols > 0 ? of_rows / of_cols : 1;
+    team.each(col.count, [&](int64_t j) { col.real[j] *= factor; });
+    team.sync();
+    if (rows == cols) return;
     // All masses of one side may be below half a unit, where the least double bounds it.
-    if (rows == 0 || cols == 0) return kUnbalanced;
+    if (rows == 0 || cols == 0) {
+      out.status = kUnbalanced;
+      out.lacking = fabs(of_rows - of_cols);
+      return;
+    }
     spread_difference(cols, rows - cols);
     out.rounded = true;
-    return kOptimal;
+  }
+
+  // Whether the units of a mass are farther from it than a result may be.
+  __device__ bool are_coarse(double unit) const {
+    const double near = spare(p.mass_dtype) / 2;
+    bool coarse = false;
+    const auto look = [&](int64_t units, double x) {
+      coarse |= fabs(double(units) * unit - x) > near * x;
+    };
+    team.each(p.n, [&](int64_t i) { look(row.units[i], row.real[i]); });
+    team.each(p.m, [&](int64_t j) { look(col.units[j], col.real[j]); });
+    return team.any(coarse);
+  }
+
+ private:
+  // By how much the sums of floats differ, or `moved` exceeds the lesser; 0 if that is forgiven.
+  __device__ double lacking(double of_rows, double of_cols, double moved) const {
+    const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(of_rows, of_cols),
+                 most = fmax(of_rows, of_cols);
+    if (p.moved) return moved > least * (1 + forgiven) ? moved - least : 0;
+    return most - least > forgiven * most ? most - least : 0;
+  }
+
+  __device__ void balance_integers(int64_t rows, int64_t cols, Masses& out) const {
+    const int64_t least = rows < cols ? rows : cols;
+    if (!p.moved) {
+      if (rows != cols) out.status = kUnbalanced;
+      out.lacking = fabs(double(rows - cols));
+      if ((rows > cols ? rows : cols) >> kTotalBits) out.status = kOverflow;
+      return;
+    }
+    const int64_t moved = whole(p.moved, 0);
+    if (moved > least) {
+      out.status = kUnbalanced;
+      out.lacking = double(moved - least);
+    }
+    if ((rows + cols - (moved < rows ? moved : rows)) >> kTotalBits) out.status = kOverflow;
+    if (out.status == kOptimal) fill_dummies(rows, cols, moved, out);
+  }
+
+  __device__ void fill_with_reals(int64_t rows, int64_t cols, double of_rows, double of_cols,
+                                  Masses& out) const {
+    const double moved = real(p.moved, 0), exact = moved / out.unit,
+                 part = fmin(moved, fmin(of_rows, of_cols));
+    const int64_t least = rows < cols ? rows : cols;
+    const int64_t units = rint(exact) < double(least) ? int64_t(rint(exact)) : least;
+    out.rounded |= double(units) != exact;
+    fill_dummies(rows, cols, units, out);
+    team.one([&] {
+      row.real[p.n - 1] = of_cols - part;
+      col.real[p.m - 1] = of_rows - part;
+    });
+    team.sync();
   }
 
   // Gives the dummies what the others lack.
-  __device__ Status fill_dummies(int64_t rows, int64_t cols, Masses& out) const {
-    const int64_t least = rows < cols ? rows : cols;
-    int64_t units;
-    if (is_integer()) {
-      units = whole(p.moved, 0);
-      if ((rows + cols - (units < rows ? units : rows)) >> kTotalBits) return kOverflow;
-      if (units > least) return kUnbalanced;
-    } else {
-      const double exact = real(p.moved, 0) / out.unit;
-      if (exact > double(least) * (1 + forgiven())) return kUnbalanced;
-      units = rint(exact) < double(least) ? int64_t(rint(exact)) : least;
-      out.rounded |= double(units) != exact;
-    }
+  __device__ void fill_dummies(int64_t rows, int64_t cols, int64_t units, Masses& out) const {
     team.one([&] {
       row.units[p.n - 1] = cols - units;
       col.units[p.m - 1] = rows - units;
     });
     team.sync();
     out.total = rows + cols - units;
-    return kOptimal;
   }
 };
 
-// By one block.
-__device__ inline Masses read_masses(Team team, const TransportProblem& p, const Workspace& w) {
+__device__ inline MassReader mass_reader(Team team, const TransportProblem& p, const Workspace& w) {
   const int dummies = p.moved ? 1 : 0;
-  const MassReader reader{team,
-                          p,
-                          {p.supply, p.row_mask, p.n - dummies, w.supply},
-                          {p.demand, p.col_mask, p.m - dummies, w.demand}};
-  return reader.run();
+  return {team,
+          p,
+          {p.supply, p.row_mask, p.n - dummies, w.supply, w.real},
+          {p.demand, p.col_mask, p.m - dummies, w.demand, w.real + p.n}};
 }
 
 }  // namespace jaxmatch::transport

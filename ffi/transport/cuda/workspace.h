@@ -19,6 +19,8 @@ struct Masses {
   int64_t total;
   bool rounded;  // a mass is not a multiple of the unit, or demands were scaled
   Status status;
+  bool coarse;     // the units of a mass are farther from it than a result may be
+  double lacking;  // by how much the sums differ, if too much
 };
 
 // Mass of a row that a column holds. It leaves once the price of the column is below `level`.
@@ -54,6 +56,9 @@ struct Control {
   int32_t arcs;   // of a plan, or those that may enter a basis
   int32_t stem;   // arcs of a tree that are turned around
   int32_t found;  // of one block, for all
+  // Of flows that are computed again, see transport/plan_flows.inc.h.
+  int32_t flows, with_flow;
+  double paid, lost;
 };
 
 // When an Euler tour of a tree enters and leaves the subtree of a node.
@@ -80,6 +85,7 @@ struct Workspace {
   Slots* slots;        // [2]
   Control* control;
   int64_t *supply, *demand;     // [n], [m] in units
+  double* real;                 // [nodes] floats as given, but demands that sum as supplies do
   int64_t *rest, *held;         // [n] free mass, [m]
   int64_t* price;               // [nodes] u of rows, v of columns, in whole units
   int64_t* flow;                // [nodes] of the arc to the parent
@@ -113,6 +119,7 @@ struct Workspace {
     take(base, control, 1);
     take(base, supply, n);
     take(base, demand, m);
+    take(base, real, nodes);
     take(base, rest, n);
     take(base, held, m);
     take(base, price, nodes + 1);
