@@ -24,6 +24,7 @@ from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
+from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._sparse_assignment.native import near_assignment, sparse_assignment
 
 
@@ -48,6 +49,8 @@ def as_near_problem(
     unmatched_cost: ArrayLike | None,
     row_mask: ArrayLike | None,
     col_mask: ArrayLike | None,
+    *,
+    place: Place = BY_JAX,
 ) -> NearProblem:
     """Checks what goes with a radius. Points are as the solvers take them."""
     if radius is None:
@@ -56,19 +59,22 @@ def as_near_problem(
             "`solve_assignment` or `solve_transport_points`."
         )
     n, m, real = len(x), len(y), result_float()
-    radius = as_array("radius", radius).astype(real)
+    radius = as_array("radius", radius, place).astype(real)
     if radius.ndim:
         raise ValueError(f"`radius` must be one number, got shape {[*radius.shape]}.")
     if unmatched_cost is not None:
-        unmatched_cost = as_array("unmatched_cost", unmatched_cost).astype(real)
+        unmatched_cost = as_array("unmatched_cost", unmatched_cost, place).astype(real)
         if unmatched_cost.shape not in ((), (n,)):
             raise ValueError(
                 f"`unmatched_cost` must be a number or [n], here [{n}], got shape "
                 f"{[*unmatched_cost.shape]}."
             )
-        unmatched_cost = jnp.broadcast_to(unmatched_cost, (n,))
-    masks = as_mask("row_mask", row_mask, (n,)), as_mask("col_mask", col_mask, (m,))
-    return NearProblem(x, y, radius, *masks, unmatched_cost)
+        unmatched_cost = place.xp.broadcast_to(unmatched_cost, (n,))
+    masks = tuple(
+        as_mask(name, mask, (size,), place)
+        for name, mask, size in (("row_mask", row_mask, n), ("col_mask", col_mask, m))
+    )
+    return NearProblem(x, y, radius, masks[0], masks[1], unmatched_cost)
 
 
 def solve_near(
@@ -82,18 +88,24 @@ def solve_near(
     return _solve(problem, metric=metric, method=method, room=room)
 
 
+def near_on_host(problem: NearProblem, metric: str) -> Assignment:
+    """Solves a problem of NumPy or JAX arrays by the native code for CPUs."""
+    x, y, radius, *optional = problem
+    names = ("row_mask", "col_mask", "unmatched_cost")
+    given: dict[str, Any] = dict(zip(names, optional, strict=True))
+    return near_assignment(x, y, radius, metric=metric, **given)
+
+
 @compiled(static_argnames=("metric", "method", "room"))
 def _solve(problem: NearProblem, *, metric: str, method: str, room: int) -> Assignment:
-    def by_grid(problem: NearProblem) -> Assignment:
-        x, y, radius, *optional = problem
-        names = ("row_mask", "col_mask", "unmatched_cost")
-        given: dict[str, Any] = dict(zip(names, optional, strict=True))
-        return near_assignment(x, y, radius, metric=metric, **given)
-
     twin = partial(_by_matrix, metric=metric)
     # Points without coordinates have one place.
     cuda = partial(_by_pairs, metric=metric, room=room) if problem.x.shape[-1] else None
-    solver = twin if method == "xla" else partial(by_platform, twin, cpu=by_grid, cuda=cuda)
+    solver = (
+        twin
+        if method == "xla"
+        else partial(by_platform, twin, cpu=partial(near_on_host, metric=metric), cuda=cuda)
+    )
     res = apart(solver)(problem)
     jvp = partial(_value_jvp, metric)
     return res.replace(cost=envelope_value(res.cost, problem, res, jvp))

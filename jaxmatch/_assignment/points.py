@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Unpack, overload
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar, Unpack, overload
 
 from jax import lax
 from jax.sharding import PartitionSpec
@@ -21,6 +22,7 @@ from jaxmatch._assignment.near_points import (
     NEAR_METHODS,
     as_near_problem,
     check_near,
+    near_on_host,
     solve_near,
 )
 from jaxmatch._assignment.partition import Partition, partition_of
@@ -35,22 +37,72 @@ from jaxmatch._assignment.sharded import (
 from jaxmatch._assignment.sharded_check import check_shards, rows_from
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.distances import as_points, directions, distances, recomputed
+from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.proof import constant, proof_float
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
-from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision
+from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision, place_of
 from jaxmatch._ffi.sizes import most
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _JV = "jonker_volgenant"
 _CAPACITIES = ("row_capacity", "col_capacity", "col_minimum")
+_OF_NEAR = frozenset(
+    ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
+)
 
 # On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
 # ffi/assignment/cpu/points.h, and is faster if all fit the cache. Beyond, each scan of a row costs
 # time per coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _COORDINATES_OF_A_SIDE = 15_000
+
+
+def _near_on_host(function: F) -> F:
+    """Decorator: solves points with a radius directly on this host, outside of a trace."""
+
+    @wraps(function)
+    def call(x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
+        if options.get("radius") is not None:
+            names = {name for name, x in options.items() if x is not None and x is not False}
+            if names <= _OF_NEAR and options.get("method", "auto") == "auto":
+                res = _solve_near_here(x, y, **{name: options[name] for name in names})
+                if res is not None:
+                    return res
+        return function(x, y, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def _solve_near_here(
+    x: ArrayLike,
+    y: ArrayLike,
+    radius: ArrayLike,
+    metric: str = "sqeuclidean",
+    unmatched_cost: ArrayLike | None = None,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    method: str = "auto",
+    max_pairs: int | None = None,
+) -> Assignment | None:
+    """As `solve_assignment_points`, but None where JAX solves it."""
+    del method
+    given = all_given(
+        radius=radius, unmatched_cost=unmatched_cost, row_mask=row_mask, col_mask=col_mask
+    )
+    x, y = as_given("x", x), as_given("y", y)
+    place = place_of(x, y, *given, options=("near", metric))
+    if not place.native:
+        return None
+    if max_pairs is not None:
+        as_count("max_pairs", max_pairs)
+    with place.precision():
+        rows, cols, _ = _as_problem(x, y, metric, None, None, place)
+        problem = as_near_problem(rows, cols, *given, place=place)
+        return place.bring_home(near_on_host(problem, metric))
 
 
 @overload
@@ -66,6 +118,7 @@ def solve_assignment_points(
     x: ArrayLike, y: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[PointsOfColumns]
 ) -> Transport: ...
 @unchecked
+@_near_on_host
 @in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
 def solve_assignment_points(
     x: ArrayLike,

@@ -11,18 +11,34 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_assignment, check_name
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.proof import is_inverse, is_tiny, minus, split, sum_down, take
-from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.proof import (
+    TOLERANCE,
+    flushed_to,
+    is_inverse,
+    is_tiny,
+    judged,
+    min_at,
+    minus,
+    module_of,
+    over_problems,
+    proof_float,
+    spacing,
+    split,
+    sum_down,
+    take,
+)
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
-from jaxmatch._ffi.place import in_full_precision
+from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import (
@@ -36,9 +52,14 @@ from jaxmatch._sparse_assignment.problem import (
 # An unevaluated sum of a float and a rest, exact.
 Pair = tuple[Array, Array]
 
+# Of what was chosen: the solver for CPUs rounds less than that away.
+_SMALL_PART = 2.0**-32
+
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", "unmatched_col_cost")
+@in_full_precision(
+    "cost", "row_mask", "col_mask", "unmatched_cost", "unmatched_col_cost", on_host=True
+)
 def check_sparse_assignment(
     graph: BipartiteGraph,
     cost: ArrayLike,
@@ -78,9 +99,9 @@ def check_sparse_assignment(
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges, neither
       masked nor forbidden, and no vertex stays that must be matched. Its cost does not matter, nor,
       with `cardinality="maximum"`, the number of its pairs.
-    - `optimal`: `valid`, and proved: `gap` is 0.
-    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none. For
-      costs with many digits compare it with a tolerance, see [Checks][check-sparse].
+    - `optimal`: `valid`, and proved: `gap` is at most 2^-32 of the sum of the magnitudes of what
+      was chosen, and what rounded duals add, see [Checks][check-sparse].
+    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none.
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
     roundings are upwards, so a gap of 0 is exact.
@@ -92,13 +113,18 @@ def check_sparse_assignment(
     """
     check_name("cardinality", cardinality, CARDINALITIES)
     check_options(cardinality, unmatched_cost, unmatched_col_cost)
-    graph, problem = as_problem(graph, cost, row_mask, col_mask, unmatched_cost, unmatched_col_cost)
+    place = current_place()
+    given = (row_mask, col_mask, unmatched_cost, unmatched_col_cost)
+    graph, problem = as_problem(graph, cost, *given, place=place)
     batch, (n, m) = problem.cost.shape[:-1], graph.shape
     if cardinality == "maximum":  # the price of a row depends on them
         require_sizes("graph", (n, m), "pad to it (`BipartiteGraph.stack` does)")
-    result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`")
+    result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`", place)
+    options: Any = {"maximize": bool(maximize), "cardinality": cardinality}
+    if place.native:
+        return _check_batch(graph, problem, result, **options)
     problem, result = lax.stop_gradient((problem, result))
-    return _check(graph, problem, result, maximize=bool(maximize), cardinality=cardinality)
+    return _check(graph, problem, result, **options)
 
 
 @compiled(static_argnames=("maximize", "cardinality"))
@@ -111,15 +137,26 @@ def _check(
     cardinality: str,
 ) -> AssignmentCheck:
     def check(problem: SparseProblem, result: Assignment, graph: BipartiteGraph) -> AssignmentCheck:
-        one: Any = partial(_check_one, maximize=maximize, maximum=cardinality == "maximum")
-        axes = (0 if graph.batch_shape else None, 0, 0)
-        for _ in problem.cost.shape[:-1]:
-            one = jax.vmap(one, in_axes=axes)
-        return one(graph, problem, result)
+        return _check_batch(graph, problem, result, maximize=maximize, cardinality=cardinality)
 
     if graph.batch_shape:
         return over_batch_shards(apart(check), problem, result, graph, core_dims=1)
     return over_batch_shards(apart(check), problem, result, core_dims=1, shared=(graph,))
+
+
+def _check_batch(
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    result: Assignment,
+    *,
+    maximize: bool,
+    cardinality: str,
+) -> AssignmentCheck:
+    one: Any = partial(_check_one, maximize=maximize, maximum=cardinality == "maximum")
+    batch = problem.cost.shape[:-1]
+    if graph.batch_shape:
+        return over_problems(one, batch, graph, problem, result)
+    return over_problems(partial(one, graph), batch, problem, result)
 
 
 def _check_one(
@@ -130,71 +167,81 @@ def _check_one(
     maximize: bool,
     maximum: bool,
 ) -> AssignmentCheck:
-    (n, m), real = graph.shape, result_float()
+    (n, m), xp, real = graph.shape, module_of(problem.cost), proof_float(problem.cost)
     col4row, row4col = result.col4row, result.row4col
-    # Compilers take long to fold reductions of large constants, as of one price for all rows.
-    problem = jax.lax.optimization_barrier(problem)
-    rows = jnp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
-    cols = jnp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
+    if xp is jnp:
+        # Compilers take long to fold reductions of large constants, as of one price for all rows.
+        problem = jax.lax.optimization_barrier(problem)
+    rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
+    cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = _edges(graph, rows, cols)
 
     # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
     cost = problem.cost[: row.size]
     c, c_rest = split(cost, maximize)
-    c_rest = jnp.zeros_like(c) if c_rest is None else jnp.where(exists, c_rest, 0)
-    c = jnp.where(exists, jnp.where(jnp.isnan(c), -jnp.inf, c), jnp.inf)
-    sound = ~(c == -jnp.inf).any()
+    c_rest = xp.zeros_like(c) if c_rest is None else xp.where(exists, c_rest, 0)
+    c = xp.where(exists, xp.where(xp.isnan(c), -xp.inf, c), xp.inf)
+    sound = ~(c == -xp.inf).any()
     tiny = (exists & is_tiny(cost)).any()
 
     (r, r_rest), (s, s_rest) = _prices(problem, rows, cols, maximize=maximize, maximum=maximum)
     if maximum:
-        most = jnp.where(jnp.isfinite(c), jnp.abs(c), 0).max(initial=0)
+        most = xp.where(xp.isfinite(c), xp.abs(c), 0).max(initial=0)
         price = price_of_rows(most, min(n, m))
-        sound &= price >= (2 * min(n, m) + 1) * (1 - 2 * float(jnp.finfo(real).eps)) * most
-        r = jnp.where(rows, price, jnp.inf)
+        sound &= price >= (2 * min(n, m) + 1) * (1 - 2 * float(xp.finfo(real).eps)) * most
+        r = xp.where(rows, price, xp.inf)
     prices = ((problem.unmatched_cost, r, rows), (problem.unmatched_col_cost, s, cols))
     for x, price, there in prices:
         if x is not None:
-            sound &= ~(price == -jnp.inf).any()
+            sound &= ~(price == -xp.inf).any()
             tiny |= (there & is_tiny(x)).any()
 
     # Column duals, at most the price of staying.
-    v = jnp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
-    sound &= jnp.isfinite(v).all()
-    v = jnp.minimum(jnp.where(jnp.isfinite(v), v, 0), s)
+    v = xp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
+    sound &= xp.isfinite(v).all()
+    v = xp.minimum(xp.where(xp.isfinite(v), v, 0), s)
     tiny |= is_tiny(v).any()
-
-    def least_of_rows(x: Array) -> Array:
-        return jnp.full((n,), jnp.inf, real).at[row].min(x)
 
     # u_i = min_j C_ij − v_j, as a float and a rest, in lexicographic order; at most r_i.
     x, x_rest = minus(c, c_rest, v[col])
-    least = least_of_rows(x)
-    least_rest = least_of_rows(jnp.where(x == least[row], x_rest, jnp.inf))
-    u = jnp.minimum(least, r)
-    u_rest = jnp.where(least == u, least_rest, jnp.inf)
-    u_rest = jnp.where(r == u, jnp.minimum(u_rest, r_rest), u_rest)
+    least = min_at(n, row, x)
+    least_rest = min_at(n, row, xp.where(x == least[row], x_rest, xp.inf))
+    u = xp.minimum(least, r)
+    u_rest = xp.where(least == u, least_rest, xp.inf)
+    u_rest = xp.where(r == u, xp.minimum(u_rest, r_rest), u_rest)
 
     # The least cost of each row's pair, of which there may be parallel edges.
-    own = exists & (c < jnp.inf) & (col == take(col4row, row))
-    best = least_of_rows(jnp.where(own, x, jnp.inf))
-    best_rest = least_of_rows(jnp.where(own & (x == best[row]), x_rest, jnp.inf))
+    own = exists & (c < xp.inf) & (col == take(col4row, row))
+    best = min_at(n, row, xp.where(own, x, xp.inf))
+    best_rest = min_at(n, row, xp.where(own & (x == best[row]), x_rest, xp.inf))
     matched, used = col4row >= 0, row4col >= 0
     valid = sane & is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
-    valid &= (~matched | jnp.zeros((n,), bool).at[row].max(own)).all()
-    must = (r == jnp.inf) & (not maximum)
-    valid &= (~rows | matched | ~must).all() & (~cols | used | (s < jnp.inf)).all()
+    valid &= (~matched | (min_at(n, row, xp.where(own, 0, xp.inf).astype(real)) == 0)).all()
+    must = (r == xp.inf) & (not maximum)
+    valid &= (~rows | matched | ~must).all() & (~cols | used | (s < xp.inf)).all()
 
     # Lower bounds of minus the slack of pairs, and of what stays.
-    pair, pair_rest = jnp.where(matched, best, r), jnp.where(matched, best_rest, r_rest)
-    of_rows = sum_down(jnp.stack([-pair, u, -pair_rest, u_rest], -1))
-    of_rows = jnp.where(rows, of_rows, 0)
-    of_cols = sum_down(jnp.stack([v, -s, -s_rest], -1))
-    of_cols = jnp.where(cols & ~used, of_cols, 0)
-    flushed = jnp.where(tiny, _flushed(problem, n + m), 0).astype(real)
-    gap = 0 - sum_down(jnp.concatenate([of_rows, of_cols, -flushed[None]]))
-    gap = jnp.where(valid & sound & ~jnp.isnan(gap), gap, jnp.inf)
-    return AssignmentCheck(valid=valid, optimal=gap == 0, gap=gap)
+    pair, pair_rest = xp.where(matched, best, r), xp.where(matched, best_rest, r_rest)
+    of_rows = sum_down(xp.stack([-pair, u, -pair_rest, u_rest], -1))
+    of_rows = xp.where(rows, of_rows, 0)
+    of_cols = sum_down(xp.stack([v, -s, -s_rest], -1))
+    of_cols = xp.where(cols & ~used, of_cols, 0)
+    flushed = xp.where(tiny, 32 * (n + m) * flushed_to(problem.cost.dtype, v), 0).astype(real)
+    gap = 0 - sum_down(xp.concatenate([of_rows, of_cols, -flushed[None]]))
+    gap = xp.where(valid & sound & ~xp.isnan(gap), gap, xp.inf)
+
+    # What was chosen, and what rounding of the duals adds.
+    v_of_pair = xp.where(matched, take(v, col4row), 0)
+    chosen = xp.where(matched, pair + v_of_pair, 0 if maximum else r)
+    chosen = xp.where(rows, xp.abs(chosen), 0).sum() + xp.where(cols & ~used, xp.abs(s), 0).sum()
+    duals = xp.where(rows, xp.abs(v_of_pair) + xp.abs(u), 0).sum()
+    rounding = TOLERANCE * spacing(result.col_dual.dtype, real)
+    tolerance = _SMALL_PART * chosen + rounding * (chosen + duals)
+    whole = jnp.issubdtype(problem.cost.dtype, jnp.integer)
+    for x in (problem.unmatched_cost, problem.unmatched_col_cost):
+        whole = whole and (x is None or jnp.issubdtype(x.dtype, jnp.integer))
+    optimal, bound = judged(xp.floor(gap) if whole else gap, tolerance)
+    return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
 
 
 def _edges(
@@ -202,16 +249,21 @@ def _edges(
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
     """Whether the graph makes sense, row and column of each edge, and whether both exist."""
     (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
-    used = jnp.arange(ind.size, dtype=jnp.int32) < ptr[-1]
+    xp = module_of(ind)
+    used = xp.arange(ind.size, dtype=np.int32) < ptr[-1]
     sane = (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size)
     sane &= ~(used & ((ind < 0) | (ind >= m))).any()
     if 0 in (n, m, ind.size):
         none = ind[:0]
         return sane, none, none, none > 0
     # In a graph without sense the counts may be anything: none of them is used.
-    degrees = jnp.where(sane, ptr[1:] - ptr[:-1], 0)
-    each = jnp.arange(n, dtype=jnp.int32)
-    row = jnp.repeat(each, degrees, total_repeat_length=ind.size)
+    degrees = xp.where(sane, ptr[1:] - ptr[:-1], 0)
+    each = xp.arange(n, dtype=np.int32)
+    if xp is np:
+        ends = np.repeat(each, degrees)
+        row: Any = np.concatenate([ends, np.full(ind.size - ends.size, n - 1, np.int32)])
+    else:
+        row = jnp.repeat(each, degrees, total_repeat_length=ind.size)
     col = ind.clip(0, m - 1)
     return sane, row, col, sane & used & rows[row] & cols[col]
 
@@ -225,18 +277,19 @@ def _prices(
     maximum: bool,
 ) -> tuple[Pair, Pair]:
     """What it costs to leave each row and each column; +inf: it must be matched."""
-    num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=jnp.int32)
-    num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=jnp.int32)
-    real, may_stay = result_float(), maximum or problem.unmatched_cost is not None
+    num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=np.int32)
+    num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=np.int32)
+    xp, real = module_of(problem.cost), proof_float(problem.cost)
+    may_stay = maximum or problem.unmatched_cost is not None
 
     def given(price: Num[Array, " k"]) -> Pair:
         x, rest = split(price, maximize)
-        rest = jnp.zeros_like(x) if rest is None else rest
-        return jnp.where(jnp.isnan(x), -jnp.inf, x), rest
+        rest = xp.zeros_like(x) if rest is None else rest
+        return xp.where(xp.isnan(x), -xp.inf, x), rest
 
     def free(condition: Bool[Array, ""] | bool) -> Pair:
-        x = jnp.where(condition, 0, jnp.inf).astype(real)
-        return x, jnp.zeros_like(x)
+        x = xp.where(condition, 0, xp.inf).astype(real)
+        return x, xp.zeros_like(x)
 
     r = free(num_rows > num_cols)
     if problem.unmatched_cost is not None:
@@ -248,12 +301,5 @@ def _prices(
 
 
 def _existing(price: Pair, there: Bool[Array, " k"]) -> Pair:
-    x, rest = price
-    return jnp.where(there, x, jnp.inf), jnp.where(there, rest, 0)
-
-
-def _flushed(problem: SparseProblem, vertices: int) -> float:
-    """A bound on what flushing costs and duals to 0 changes."""
-    real, dtype = result_float(), problem.cost.dtype
-    narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating)
-    return 32 * vertices * float(jnp.finfo(jnp.float32 if narrow else real).tiny)
+    (x, rest), xp = price, module_of(there)
+    return xp.where(there, x, xp.inf), xp.where(there, rest, 0)

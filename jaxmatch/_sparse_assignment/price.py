@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch._common.typing import Array, Float
 from jaxmatch._flow.fixed_point import frexp, times_power
@@ -16,6 +17,8 @@ def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
     It outweighs all differences of the costs: a path that adds a pair changes the total of at most
     2 shorter + 1 costs up to `most`.
     """
+    if isinstance(most, np.generic):
+        return _price_on_host(float(most), shorter)  # type: ignore[return-value]
     mantissa, exponent = frexp(most)  # from 1/2 on, below 1
     # The factor is part·2^doublings, and part·mantissa lies between 1/4 and 1.
     factor = 2 * shorter + 1
@@ -25,3 +28,13 @@ def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
     rounded_down = int(half * (1 << digits)) / (1 << digits)
     exponent = exponent + doublings - (mantissa <= rounded_down).astype(jnp.int32)
     return jnp.where(most > 0, times_power(jnp.ones_like(most), exponent), 1)
+
+
+def _price_on_host(most: float, shorter: int) -> np.float64:
+    wanted = Fraction(most) * (2 * shorter + 1)
+    if wanted == 0:
+        return np.float64(1)
+    exponent = wanted.numerator.bit_length() - wanted.denominator.bit_length() - 1
+    while Fraction(2) ** exponent < wanted:
+        exponent += 1
+    return np.ldexp(np.float64(1), exponent)

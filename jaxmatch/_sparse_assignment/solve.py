@@ -155,7 +155,7 @@ def _native(
     platform: Literal["cpu", "cuda"],
 ) -> Solution:
     cost, *others = problem
-    optional = dict(zip(problem._fields[1:], others, strict=True))
+    optional: dict[str, Any] = dict(zip(problem._fields[1:], others, strict=True))
     res, edge, _ = sparse_assignment(
         graph, cost, **optional, maximize=maximize, cardinality=cardinality, platform=platform
     )

@@ -132,3 +132,34 @@ def test_large_number_for_forbidden(n, big):
     want = base[min_weight_full_bipartite_matching(sp.csr_array(np.where(forbidden, 0, base)))]
     got = base[jm.min_weight_full_bipartite_matching(A)]
     assert got.sum() <= want.sum() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("big", [1.0, 1e6, 1e18])
+def test_checks_prove_what_was_solved(big):
+    """Outside of a trace, in NumPy, without a compilation for each shape."""
+    random = np.random.default_rng(3)
+    for n in range(5, 30, 4):
+        graph = full_graph(n, n + 1)
+        cost = np.where(random.random(graph.max_edges) < 0.3, big, random.random(graph.max_edges))
+        for options in ({}, {"unmatched_cost": 0.2}):
+            res = jm.solve_sparse_assignment(graph, cost, **options)
+            check = jm.check_sparse_assignment(graph, cost, res, **options)
+            assert isinstance(check.gap, np.ndarray) and bool(check.valid & check.optimal)
+        worse = np.roll(np.asarray(res.col4row), 1)
+        back = np.full(n + 1, -1, np.int32)
+        back[worse[worse >= 0]] = np.flatnonzero(worse >= 0)
+        other = res.replace(col4row=worse, row4col=back)
+        assert not bool(jm.check_sparse_assignment(graph, cost, other, **options).optimal)
+
+
+def test_no_full_matching_is_found_by_a_matching():
+    """Three rows share two columns, beside rows whose prices an auction would raise for long."""
+    n = 3000
+    random = np.random.default_rng(4)
+    rows = np.repeat(np.arange(n), 3)
+    cols = random.integers(2, n, rows.size)
+    cols[:9] = [0, 1, 1, 0, 1, 0, 1, 0, 0]
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(
+        rows, cols, random.random(rows.size), shape=(n, n)
+    )
+    assert int(jm.solve_sparse_assignment(graph, cost).status) == jm.Status.INFEASIBLE

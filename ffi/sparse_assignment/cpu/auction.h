@@ -4,6 +4,7 @@
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -47,11 +48,14 @@ class Auction {
 
   Int spread() const {
     Int least = kNever, most = -kNever;
+    // At the scale of costs far above others, these could not be told apart.
+    const double tier = s_.c.tier * std::fabs(s_.c.scale);
     for (const auto& e : s_.c.edges) {
+      if (!(double(e.cost) < tier)) continue;
       least = std::min(least, e.cost);
       most = std::max(most, e.cost);
     }
-    return std::max<Int>(most - least, 1);
+    return least < most ? most - least : 1;
   }
 
   void push(int32_t i) {

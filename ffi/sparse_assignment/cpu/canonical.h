@@ -47,6 +47,7 @@ struct CanonicalOf {
   std::vector<Int> offset;  // [cols] subtracted from the edges of a column; empty: nothing
   std::vector<bool> must;   // [cols] columns that must be matched; empty: none
   double scale = 1;         // from costs to units
+  double tier = HUGE_VAL;   // costs from it on lie far above the others
   bool exact = true;        // no cost was rounded
   int64_t terms = 0;        // most costs of a solution
 };

@@ -46,7 +46,7 @@ bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
 
 // The part of the chosen costs that rounding to 64-bit units may cost, before a problem is solved
 // in 128-bit ones: as a rule, if the caller wants few roundings, and if costs lie in tiers.
-constexpr double kPart = 0x1p-24, kPrecisePart = 0x1p-36, kPartOfTier = 0x1p-30;
+constexpr double kPart = 0x1p-32, kPrecisePart = 0x1p-36, kPartOfTier = 0x1p-32;
 
 // Whether rounding to units costs no more than that part.
 template <class Int>
@@ -98,6 +98,7 @@ class Solver {
   bool solve_below(double limit) {
     constexpr bool kNarrow = sizeof(Int) == 8;
     CanonicalOf<Int> canonical;
+    if (!limits_.empty()) canonical.tier = limits_.front();
     CanonicalForm<T, Int> form(p_, limit, &canonical);
     if (form.read() != kOptimal || form.build() != kOptimal) return false;
     MatchingState<Int> state(canonical);
