@@ -2,10 +2,11 @@
 
     python -m benchmarks.eager [--out FOLDER]
 
-NumPy and JAX arrays by `linear_sum_assignment` and `solve_assignment`, matchings and flows; a
-sequence of 300 frames whose every cost matrix has another shape, evaluated by motmetrics with scipy
-and with jaxmatch. Peers and jaxmatch take turns in one process. Every answer is compared with
-scipy's. Times of one CPU are worth only their ratios. Writes `eager.json`.
+NumPy and JAX arrays by `linear_sum_assignment` and `solve_assignment`, with capacities, transport
+and distances beside POT and scipy, matchings and flows; a sequence of 300 frames whose every cost
+matrix has another shape, evaluated by motmetrics with scipy and with jaxmatch. Peers and jaxmatch
+take turns in one process. Every answer is compared with that of a peer. Times of one CPU are worth
+only their ratios. Writes `eager.json`.
 """
 
 from __future__ import annotations
@@ -52,16 +53,53 @@ def assignments() -> Iterator[Row]:
         "scipy": scipy_call,
         "linear_sum_assignment": jm.linear_sum_assignment,
         "solve_assignment": jm.solve_assignment,
+        "capacities": partial(jm.solve_assignment, col_capacity=1),
+        "linear_sum_assignment_jax": jm.linear_sum_assignment,
         "solve_assignment_jax": jm.solve_assignment,
     }
-    for n in (10, 20, 50):
+    for n in (5, 10, 20, 50):
         for dtype in ("float64", "float32"):
             cost = np.random.default_rng(n).random((n, n)).astype(dtype)
             best = cost[scipy_call(cost)].sum(dtype=np.float64)
             assert abs(cost[jm.linear_sum_assignment(cost)].sum(dtype=np.float64) - best) < 1e-9
-            given = dict.fromkeys(calls, cost) | {"solve_assignment_jax": jnp.asarray(cost)}
-            bound = {name: partial(call, given[name]) for name, call in calls.items()}
+            given = {True: jnp.asarray(cost), False: cost}
+            bound = {name: partial(call, given["jax" in name]) for name, call in calls.items()}
             yield {"n": n, "dtype": dtype, **microseconds(in_turn(bound, CALLS))}
+
+
+def transports() -> Iterator[Row]:
+    import ot
+
+    for n in (5, 10, 20, 50):
+        rng = np.random.default_rng(n)
+        cost, a, b = rng.random((n, n)), rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(n))
+        assert abs(ot.emd2(a, b, cost) - jm.solve_transport(cost, a, b).cost) < 1e-9
+        on_jax = [jnp.asarray(x) for x in (cost, a, b)]
+        calls = {
+            "pot": partial(ot.emd, a, b, cost),
+            "solve_transport": partial(jm.solve_transport, cost, a, b),
+            "solve_transport_jax": partial(jm.solve_transport, *on_jax),
+        }
+        yield {"n": n, **microseconds(in_turn(calls, CALLS))}
+
+
+def distances() -> Iterator[Row]:
+    """Of samples and of points, a new pair of sizes each time."""
+    import scipy.stats
+
+    rng = np.random.default_rng(3)
+    calls: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
+        "scipy_wasserstein": lambda x, y: scipy.stats.wasserstein_distance(x[:, 0], y[:, 0]),
+        "wasserstein_1d": lambda x, y: jm.losses.wasserstein_1d(x[:, 0], y[:, 0]),
+        "earth_mover_distance": jm.losses.earth_mover_distance,
+        "box_iou": lambda x, y: jm.losses.box_iou(x, y),
+    }
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for n, m in rng.integers(20, 120, (200, 2)):
+        x, y = rng.random((n, 4)), rng.random((m, 4))
+        found = {name: timed(times[name], call, x, y) for name, call in calls.items()}
+        assert abs(found["scipy_wasserstein"] - found["wasserstein_1d"]) < 1e-9
+    yield microseconds(medians(times))
 
 
 def new_shapes() -> Iterator[Row]:
@@ -141,8 +179,11 @@ def tracking() -> Iterator[Row]:
 
 def main() -> None:
     args = options.parse(options.parser(__doc__))
-    content = record.environment(["jax", "jaxlib", "numpy", "scipy", "motmetrics"])
+    content = record.environment(["jax", "jaxlib", "numpy", "scipy", "pot", "motmetrics"])
     parts = {"assignments": assignments, "new_shapes": new_shapes, "graphs": graphs}
+    parts["distances"] = distances
+    if importlib.util.find_spec("ot"):
+        parts["transports"] = transports
     if importlib.util.find_spec("motmetrics"):
         parts["tracking"] = tracking
     for name, part in parts.items():

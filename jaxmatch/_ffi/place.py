@@ -29,7 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # but its compilation takes as long as 300 calls. Compiling once the calls so far have lost that
 # time bounds any sequence of calls by twice the optimal time.
 _CALLS_BEFORE_COMPILATION = 400
-_CALLS_BEFORE_IDENTITY = 40  # whose compilation takes as long as so many conversions
+_CALLS_BEFORE_IDENTITY = 300  # the same for the conversion of one array
 _MOST_SIGNATURES = 4096
 
 
@@ -78,6 +78,7 @@ def to_numpy(tree: T) -> T:
     return jax.tree.map(np.asarray, tree)
 
 
+_HERE = Place(native=True, x64=False, numpy=True)
 _NO_CONTEXT = contextlib.nullcontext()
 
 _current = contextvars.ContextVar("place", default=BY_JAX)
@@ -91,20 +92,24 @@ def current_place() -> Place:
 def to_jax(tree: T, device: Any, committed: bool) -> T:
     """The same pytree of NumPy arrays as arrays of JAX on a device.
 
-    A compiled identity converts several times as fast as `jax.device_put`. There is one for all
-    scalars, and one for arrays of types that come often.
+    A compiled identity converts several times as fast as `jax.device_put`. Its compilation pays off
+    for arrays of types that come often together or alone, and for scalars.
     """
     leaves, structure = jax.tree.flatten(tree)
     identity = _identity(device if committed else None)
     with _NO_CONTEXT if committed else jax.default_device(device):
-        if all(x.ndim == 0 for x in leaves) or _came_often(_types(leaves), _CALLS_BEFORE_IDENTITY):
+        if _came_often(_types(leaves), _CALLS_BEFORE_IDENTITY // max(len(leaves), 1)):
             return jax.tree.unflatten(structure, identity(*leaves))
         scalars = [x for x in leaves if x.ndim == 0]
-        scalars = iter(identity(*scalars)) if scalars else iter(())
-        others = [x for x in leaves if x.ndim > 0]
-        others = iter(jax.device_put(others, device if committed else None))
-        leaves = [next(others if x.ndim else scalars) for x in leaves]
-    return jax.tree.unflatten(structure, leaves)
+        often = [x for x in leaves if x.ndim and _came_often(_types([x]), _CALLS_BEFORE_IDENTITY)]
+        known: dict[int, Any] = {}
+        if scalars:
+            known |= {id(x): y for x, y in zip(scalars, identity(*scalars), strict=True)}
+        known |= {id(x): identity(x)[0] for x in often}
+        others = [x for x in leaves if id(x) not in known]
+        put = jax.device_put(others, device if committed else None)
+        known |= {id(x): y for x, y in zip(others, put, strict=True)}
+        return jax.tree.unflatten(structure, [known[id(x)] for x in leaves])
 
 
 @functools.lru_cache(maxsize=64)
@@ -149,10 +154,16 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
     return Place(native=native, x64=x64, numpy=True)
 
 
-def is_solved_here(x: np.ndarray) -> bool:
-    """Whether `place_of(x)` is native."""
+def here(x: np.ndarray | jax.Array) -> Place | None:
+    """The place of a native call, whatever its number; None if there is none for this array."""
     libraries.warn_without_cuda()
-    return libraries.has_cpu_library() and _default_platform() == "cpu"
+    if not libraries.has_cpu_library():
+        return None
+    if isinstance(x, np.ndarray):
+        return _HERE if _default_platform() == "cpu" else None
+    if not _is_on_cpu(x):
+        return None
+    return _HERE._replace(numpy=False, device=next(iter(x.devices())), committed=x.committed)
 
 
 def in_full_precision(

@@ -125,16 +125,21 @@ def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, li
             f"The last {oracle.core_dims} dimensions are one problem and must agree, those in "
             f"front must broadcast; got {got}."
         )
-    dtype = common_dtype(jnp.float32, *map(_dtype_of, inputs.values()))
+    dtype = float_dtype(*inputs.values())
     prepared = [jnp.broadcast_to(x.astype(dtype), shape) for x in inputs.values()]
     if oracle.sanitize is not None:
         prepared = [oracle.sanitize(oracle.data, x) for x in prepared]
     return oracle.convert_closures(prepared[0]), prepared
 
 
+def loss_dtype(*costs: ArrayLike) -> jnp.dtype:
+    """The dtype of a loss of these costs: float32 for integers."""
+    return common_dtype(jnp.float32, *map(_dtype_of, costs))
+
+
 def _dtype_of(cost: ArrayLike) -> jnp.dtype:
     dtype = jnp.asarray(cost).dtype
-    return dtype if jnp.issubdtype(dtype, jnp.inexact) else float_dtype(dtype)
+    return dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.dtype(jnp.float32)
 
 
 def static(*, default: Any) -> Any:

@@ -82,9 +82,9 @@ def assignment_matrix(
         )
     alone = unmatched_cost is not None
     oracle = assignment_oracle(row_mask=row_mask, col_mask=col_mask, may_stay_unmatched=alone)
-    dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else float_dtype(cost)
+    dtype = cost.dtype if jnp.issubdtype(cost.dtype, jnp.inexact) else jnp.float32
     if unmatched_cost is None:
-        extended = cost.astype(dtype)
+        extended = cost if cost.dtype == dtype else cost.astype(float_dtype(cost))
     else:
         wide = float_dtype(cost, unmatched_cost)
         extended = jnp.concatenate([cost.astype(wide), unmatched_cost[..., None].astype(wide)], -1)

@@ -19,7 +19,7 @@ from jaxmatch._common.given import is_of_kind
 from jaxmatch._common.registered import registered
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-from jaxmatch.estimators._base import Estimator, per_problem, prepare
+from jaxmatch.estimators._base import Estimator, loss_dtype, per_problem, prepare
 from jaxmatch.estimators._oracle import LinearOracle, Solution
 from jaxmatch.losses._structured import StructuredLoss as StructuredLoss
 from jaxmatch.losses._structured import (
@@ -105,12 +105,14 @@ def fenchel_young_loss(
             f"`estimator` must have a smoothed `value`, got {type(estimator).__name__}; "
             "`jaxmatch.estimators.Perturbed()` has one."
         )
+    dtype = loss_dtype(cost, target)
     converted, (cost, target) = prepare(oracle, cost=cost, target=target)
     target = lax.stop_gradient(target)
     sound = jnp.isfinite(target).all(converted.axes)
     target = jnp.where(converted.per_problem(sound), target, 0)
     smoothed = estimator.value(oracle, cost, key=key)
-    return counted(jnp.where(sound, objective(converted, cost, target) - smoothed, jnp.nan))
+    loss = objective(converted, cost, target) - smoothed.astype(cost.dtype)
+    return counted(jnp.where(sound, loss, jnp.nan).astype(dtype))
 
 
 @unchecked
@@ -163,6 +165,8 @@ def spo_plus_loss(
     **Source:** Elmachtoub and Grigas, *Smart "predict, then optimize"*, Management Science 68
     (2022).
     """
+    given = (cost, true_cost) if true_solution is None else (cost, true_cost, true_solution)
+    dtype = loss_dtype(*given)
     if true_solution is None:
         oracle, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
         best = oracle.solve(over_allowed(true_cost, cost))
@@ -173,7 +177,7 @@ def spo_plus_loss(
         sound = jnp.isfinite(y).all(oracle.axes)
         best = Solution(jnp.where(oracle.per_problem(sound), y, 0), sound)
     best, true_cost = lax.stop_gradient((best, true_cost))
-    return counted(piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)))
+    return counted(piecewise_linear(_spo_plus, oracle, cost, (true_cost, best)).astype(dtype))
 
 
 def _spo_plus(
@@ -240,6 +244,7 @@ def perturbation_gradient_loss(
     **Source:** Gupta and Huang, *Decision-focused learning with directional gradients*, NeurIPS
     2024.
     """
+    dtype = loss_dtype(cost, true_cost)
     oracle, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     batch, sigma = cost.shape[: cost.ndim - oracle.core_dims], jnp.asarray(strength, cost.dtype)
     if sigma.shape != () and sigma.shape != batch:
@@ -248,7 +253,7 @@ def perturbation_gradient_loss(
         )
     rest = lax.stop_gradient((true_cost, jnp.broadcast_to(sigma, batch)))
     rule = _central_difference if central else _backward_difference
-    return counted(piecewise_linear(rule, oracle, cost, rest))
+    return counted(piecewise_linear(rule, oracle, cost, rest).astype(dtype))
 
 
 def _backward_difference(
@@ -349,6 +354,7 @@ def regret(
             f"`estimator` must be one of jaxmatch.estimators or None, got "
             f"{type(estimator).__name__}."
         )
+    dtype = loss_dtype(cost, true_cost)
     converted, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     true_cost = lax.stop_gradient(true_cost)
     # Before the estimator, so that forbidden entries get no gradient.
@@ -366,8 +372,8 @@ def regret(
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
     value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(converted.axes)
     return Regret(
-        regret=value,
-        optimum=jnp.where(used, optimum, 0),
+        regret=value.astype(dtype),
+        optimum=jnp.where(used, optimum, 0).astype(dtype),
         used=used,
         num_unsolved=(~used).sum(dtype=jnp.int32),
     )

@@ -138,7 +138,10 @@ def test_integers_of_64_bits_in_losses():
     assert losses.earth_mover_distance(x[:, None], y[:, None], metric="l1") == 3
     cost = np.array([[2**25 + 1, 2**25], [2**25, 2**25]])
     matrix = jm.assignment_matrix(cost, estimator=estimators.Identity())
-    assert matrix.dtype == np.float64 and matrix.tolist() == [[0, 1], [1, 0]]
+    assert matrix.dtype == np.float32 and matrix.tolist() == [[0, 1], [1, 0]]
+    small = np.array([[1, 2], [2, 4]])
+    loss = losses.spo_plus_loss(ORACLE, small, cost).loss
+    assert loss.dtype == np.float32 and loss == losses.spo_plus_loss(ORACLE, small + 0.0, cost).loss
 
 
 def test_the_first_array_decides_the_kind():
@@ -278,6 +281,10 @@ def test_one_matrix_as_by_the_general_way(shape, dtype, monkeypatch):
             expected = jm.linear_sum_assignment(costs, maximize)
         for pairs in got:
             assert_same_bits(pairs, expected)
+        if dtype in ("float32", "int32"):
+            pairs = jm.linear_sum_assignment(jnp.asarray(costs), maximize)
+            assert all(isinstance(x, jax.Array) for x in pairs)
+            assert_same_bits(pairs, expected)
         ours = costs[got[0]].sum()
         theirs = costs[scipy.optimize.linear_sum_assignment(costs, maximize)].sum()
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -300,16 +307,17 @@ def test_errors_of_one_matrix(bad):
         scipy.optimize.linear_sum_assignment(costs)
 
 
-def test_jax_arrays_of_a_type_that_comes_often(monkeypatch):
+@pytest.mark.parametrize("often", [0, 2, 14])
+def test_jax_arrays_of_a_type_that_comes_often(often, monkeypatch):
     """They lie where the first ones do, and are the same."""
     monkeypatch.setattr(place, "_calls", {})
-    monkeypatch.setattr(place, "_CALLS_BEFORE_IDENTITY", 2)
+    monkeypatch.setattr(place, "_CALLS_BEFORE_IDENTITY", often)
     costs = jnp.asarray(uniform(5, 6))
     for given in (costs, jax.device_put(costs, jax.devices()[1])):
         results = [jm.solve_assignment(given) for _ in range(4)]
         for x in results:
             assert_same_bits(x, results[0])
-            for leaf in jax.tree.leaves(x):
+            for leaf in jax.tree.leaves((x, jm.linear_sum_assignment(given))):
                 assert isinstance(leaf, jax.Array) and leaf.devices() == given.devices()
                 assert leaf.committed == given.committed
 
