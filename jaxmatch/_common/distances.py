@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -90,14 +91,17 @@ def recomputed(dimension: int, metric: str) -> tuple[float, float]:
     return 2 + dimension / 2, 1 if metric == "cosine" else 0
 
 
-def pairwise(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
+def pairwise(
+    x: Float[Array, "... n d"], y: Float[Array, "... m d"], metric: str
+) -> Float[Array, "... n m"]:
     """All distances of two sets of NumPy points, row by row where the differences are many."""
     *batch, n, d = np.broadcast_shapes(x.shape, (*y.shape[:-2], 1, 1))
     m = y.shape[-2]
     step = max(1, _MOST_DIFFERENCES // max(1, math.prod(batch) * m * d))
     others = y[..., None, :, :]
     parts = [distances(x[..., k : k + step, None, :], others, metric) for k in range(0, n, step)]
-    return np.concatenate(parts, -2) if parts else np.zeros((*batch, n, m), x.dtype)
+    found: Any = np.concatenate(parts, -2) if parts else np.zeros((*batch, n, m), x.dtype)
+    return found
 
 
 def _moderate(most: Float[Array, "..."]) -> Float[Array, "..."]:

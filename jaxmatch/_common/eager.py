@@ -116,6 +116,11 @@ def _on_host(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
+def _as_jax(x: Any) -> Any:
+    """An array of JAX; complex numbers stay as they are, for the errors about them."""
+    return x if isinstance(x, np.ndarray) and x.dtype.kind == "c" else jnp.asarray(x)
+
+
 def _by_operations(
     function: Callable[..., Any], place: Place, arrays: dict[str, Any], others: dict[str, Any]
 ) -> Any:
@@ -126,6 +131,6 @@ def _by_operations(
     if not place.numpy or isinstance(jnp.zeros(()), jax.core.Tracer):
         return function(**arrays, **others)
     with jax.enable_x64(True) if place.x64 else contextlib.nullcontext():
-        result = function(**jax.tree.map(jnp.asarray, arrays), **others)
+        result = function(**jax.tree.map(_as_jax, arrays), **others)
     is_traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(result))
     return result if is_traced else to_numpy(result)

@@ -83,7 +83,9 @@ def typed(
 
 def numeric(name: str, x: Any) -> Any:
     """x itself; an error for an array of strings, dates or other objects."""
-    if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
+    if isinstance(x, jax.Array):
+        if jnp.issubdtype(x.dtype, jax.dtypes.extended):
+            raise TypeError(f"`{name}` must hold numbers, got {x.dtype}.")
         return x
     array = as_given(name, x)
     if isinstance(array, np.ndarray) and not (

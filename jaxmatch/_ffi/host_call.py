@@ -80,7 +80,7 @@ def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 
 def _address(x: np.ndarray) -> int:
     try:  # several times as fast as `x.ctypes.data`
-        return ctypes.addressof(ctypes.c_char.from_buffer(x))
+        return ctypes.addressof(ctypes.c_char.from_buffer(x))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # read-only, empty, or without a code for its dtype
         return x.ctypes.data
 
