@@ -229,7 +229,8 @@ def _solve(
     on_cpu = None if cpu is None else partial(call, method=cpu, platform="cpu")
     on_cuda = None if cuda is None else partial(call, method=cuda, platform="cuda")
 
-    def solve_on(*capacities: Array) -> MinimumCut:
+    def solve_on(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
+        capacities = (source, sink, pairwise)
         capacities = _reversed(*capacities, connectivity) if reverse else capacities
         cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
         return _other_side(cut, connectivity) if reverse else cut
