@@ -262,14 +262,14 @@ FAULTS = {
     ),
     # Certificates, which share nothing with solvers.
     "check-assignment-rounding": Fault(
-        "jaxmatch/_assignment/certificate.py",
-        "below = s - jnp.abs(s) * jnp.finfo(s.dtype).eps",
-        "below = s",
+        "jaxmatch/_common/proof.py",
+        "return np.nextafter(x, np.asarray(np.inf, x.dtype))",
+        "return x",
         _CERTIFICATE,
     ),
     "check-assignment-optional-columns": Fault(
         "jaxmatch/_assignment/certificate.py",
-        "complete &= (~cols | used | self.cols_optional).all(-1)",
+        "complete &= (~self.cols | used | self.cols_optional).all(-1)",
         "complete &= True",
         _CERTIFICATE,
     ),

@@ -207,7 +207,7 @@ def _tightened(
     duals: _Duals,
     minima: RowMinima,
     *,
-    own: np.ndarray,
+    own: Any,
     entries: Entries,
     stays: _Stays,
 ) -> _Duals | None:

@@ -107,7 +107,8 @@ def passes(
             here = slice(first, first + count)
             part = cost[..., here, :], rows[..., here], cols, v, col4row[..., here], maximize
             parts.append(reduce_rows(*part))
-        return RowReductions(*(np.concatenate(x, -1) for x in zip(*parts, strict=True)))
+        whole: Any = (np.concatenate(x, -1) for x in zip(*parts, strict=True))
+        return RowReductions(*whole)
 
     def blocks(k: tuple[int, ...]) -> Blocks:
         for first, count in blocks_of(n, m):
@@ -213,14 +214,14 @@ class DualBound(NamedTuple):
             return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
         gap, *sizes = gap_of(self.v, reductions)
-        rounding = self.recomputed[0] * tolerance(*sizes, self.spacing)
+        rounding = self.recomputed[0] * tolerance(sizes[0], sizes[1], self.spacing)
         more = proved & (gap > rounding)
         if xp is jnp:
             gap = lax.cond(more.any(), by_lowered, lambda: gap)
         elif blocks is not None and (more := more & (gap <= WORTH_IT * sum(sizes))).any():
             v = self.v.copy()
             for k in np.argwhere(more):
-                tight = self._tightened(tuple(k), blocks, reductions, col4row, row4col)
+                tight = self._tightened(tuple(k.tolist()), blocks, reductions, col4row, row4col)
                 v[tuple(k)] = v[tuple(k)] if tight is None else tight
             gap = better(v)
         optimal, bound = judged(gap, rounding)
@@ -231,9 +232,9 @@ class DualBound(NamedTuple):
         k: tuple[int, ...],
         blocks: Callable[[tuple[int, ...]], Blocks],
         reductions: RowReductions,
-        col4row: np.ndarray,
-        row4col: np.ndarray,
-    ) -> np.ndarray | None:
+        col4row: Any,
+        row4col: Any,
+    ) -> Any:
         """Column duals of problem k of more digits than those of the result."""
         i = np.flatnonzero(col4row[k] >= 0)
         own = Pairs(i, col4row[k][i], reductions.own[k][i])

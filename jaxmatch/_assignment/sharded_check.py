@@ -87,7 +87,7 @@ def _check_costs(
 
 
 def check_shards(
-    rows_of: Callable[[tuple[Array, ...], Array, int], Array],
+    rows_of: Callable[[tuple[Array, ...], Any, int], Array],
     costs: tuple[Array, ...],
     specs: tuple[PartitionSpec, ...],
     masks: tuple[Array | None, Array | None],

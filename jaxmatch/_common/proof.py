@@ -98,7 +98,7 @@ def lowered_at(start: Array, index: Int[Array, " k"], x: Num[Array, " k"]) -> Ar
     """The lesser of `start` and the entries of x at each index."""
     if module_of(x) is jnp:
         return start.at[index].min(x)
-    least = start.copy()
+    least: Any = start.copy()
     np.minimum.at(least, index, x)
     return least
 
@@ -187,12 +187,13 @@ def two_float_sum(x: Float[Array, "... k"]) -> Triple:
         return _sum_in_place(x)
     if x.shape[-1] == 0:
         x = xp.zeros((*x.shape[:-1], 1), x.dtype)
-    state = x, xp.zeros_like(x), xp.zeros_like(x)
+    state: Any = x, xp.zeros_like(x), xp.zeros_like(x)
     while state[0].shape[-1] > 1:
         odd = state[0].shape[-1] % 2
         if odd:
             state = tuple(xp.concatenate([y, xp.zeros_like(y[..., :1])], -1) for y in state)
-        state = _add_triples(*(tuple(y[..., k::2] for y in state) for k in (0, 1)))
+        halves: Any = (tuple(y[..., k::2] for y in state) for k in (0, 1))
+        state = _add_triples(*halves)
     total, rest, lost = (y[..., 0] for y in state)
     return total, rest, lost * (1 + 256 * float(xp.finfo(lost.dtype).eps))
 

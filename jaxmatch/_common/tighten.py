@@ -9,7 +9,7 @@ prove by themselves: the check computes their gap as it does for any others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,42 +22,45 @@ _MOST_PAIRS = 1 << 22
 _MOST_STEPS = 50_000_000  # updates of a dual
 
 
+OnHost: TypeAlias = Any  # a NumPy array, which type checkers know as any array
+
 # Numbers of rows, and the costs from there on.
-Blocks: TypeAlias = Iterable[tuple[int, np.ndarray]]
+Blocks: TypeAlias = Iterable[tuple[int, OnHost]]
 
 
 class Pairs(NamedTuple):
     """Rows, columns and costs, to minimise."""
 
-    row: np.ndarray
-    col: np.ndarray
-    cost: np.ndarray
+    row: OnHost
+    col: OnHost
+    cost: OnHost
 
 
 class Stays(NamedTuple):
     """What a problem may leave: pairs with one more column, and with one more row, of cost 0."""
 
-    price: np.ndarray  # of each row with the last column; +inf: there is no such pair
-    left: np.ndarray  # rows that are paired with the last column
-    capped: np.ndarray  # columns that may be paired with the last row
-    room: np.ndarray  # columns that are paired with it
-    dual: float = 0.0  # of the last column
+    price: OnHost  # of each row with the last column; +inf: there is no such pair
+    left: OnHost  # rows that are paired with the last column
+    capped: OnHost  # columns that may be paired with the last row
+    room: OnHost  # columns that are paired with it
+    dual: Any = 0.0  # of the last column
     tied: bool = True  # whether the last row and the last column are a pair
 
 
 def tightened(
     blocks: Blocks,
     own: Pairs,
-    least: np.ndarray,
-    v: np.ndarray,
+    least: OnHost,
+    v: OnHost,
     stays: Stays | None,
-) -> np.ndarray | None:
+) -> OnHost | None:
     """Column duals near v that are tight on the own pairs, and that of the last column.
 
     `least`: the least cost − v_j of each
     row. None if there are no such duals, or too many pairs are almost tight.
     """
-    n, m, more = len(least), len(v), Pairs(*3 * (np.zeros(0, int),))
+    n, m, none = len(least), len(v), np.zeros(0, int)
+    more = Pairs(none, none, none)
     v, least = np.append(v, 0 if stays is None else stays.dual), np.append(least, np.inf)
     if stays is not None:
         last = Pairs(np.array([n]), np.array([m]), np.zeros(1)) if stays.tied else more
@@ -77,26 +80,26 @@ def join(*pairs: Pairs) -> Pairs:
     return Pairs(*(np.concatenate(parts) for parts in zip(*pairs, strict=True)))
 
 
-def _with_last_col(rows: np.ndarray, price: np.ndarray) -> Pairs:
+def _with_last_col(rows: OnHost, price: OnHost) -> Pairs:
     row = np.flatnonzero(rows)
     return Pairs(row, np.full(len(row), -1), price[row])
 
 
-def _with_last_row(cols: np.ndarray, n: int) -> Pairs:
+def _with_last_row(cols: OnHost, n: int) -> Pairs:
     col = np.flatnonzero(cols)
     return Pairs(np.full(len(col), n), col, np.zeros(len(col)))
 
 
-def _highest(rows: int, own: Pairs, v: np.ndarray) -> np.ndarray:
+def _highest(rows: int, own: Pairs, v: OnHost) -> OnHost:
     """The greatest cost − v_j of the own pairs of each row; −inf where it has none."""
     u = np.full(rows, -np.inf)
     np.maximum.at(u, own.row, own.cost - v[own.col])
     return u
 
 
-def _near(blocks: Blocks, v: np.ndarray, limit: np.ndarray) -> Pairs | None:
+def _near(blocks: Blocks, v: OnHost, limit: OnHost) -> Pairs | None:
     """The pairs of a matrix whose cost − v_j is at most the limit of their row."""
-    found, count = [Pairs(*2 * (np.zeros(0, int),), np.zeros(0))], 0
+    found, count = [Pairs(np.zeros(0, int), np.zeros(0, int), np.zeros(0))], 0
     for first, cost in blocks:
         row, col = np.nonzero(cost - v <= limit[first : first + len(cost), None])
         found.append(Pairs(row + first, col, cost[row, col]))
@@ -106,7 +109,7 @@ def _near(blocks: Blocks, v: np.ndarray, limit: np.ndarray) -> Pairs | None:
     return join(*found)
 
 
-def _falling(rows: int, own: Pairs, near: Pairs, v: np.ndarray, most: float) -> np.ndarray | None:
+def _falling(rows: int, own: Pairs, near: Pairs, v: OnHost, most: float) -> OnHost | None:
     """The greatest column duals up to v that are tight on the own pairs.
 
     None if one falls by more than `most`, as it does where there are none.

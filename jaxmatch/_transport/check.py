@@ -267,7 +267,7 @@ def check_plan(
 
 
 def proved_gap(
-    bound: Callable[[Any, RowMinima], tuple[Array, Array]],
+    bound: Callable[[Any, RowMinima], tuple[Array, ...]],
     costs: CheckCosts,
     duals: Any,
     minima: RowMinima,
@@ -312,7 +312,7 @@ def _tightened(
     duals: _Duals,
     minima: RowMinima,
     *,
-    own: np.ndarray,
+    own: Any,
     entries: Entries,
     stays: _Stays,
 ) -> _Duals | None:
@@ -331,8 +331,9 @@ def _tightened(
     if tight is None or duals.u is None:
         return None if tight is None else _Duals(tight[:-1] - tight[-1] * (more is not None), None)
     v, last = tight[:-1], tight[-1]
-    least = np.minimum(costs.minima(v, duals.u).least + last, 0)
-    return _Duals(v - v.max(where=cols, initial=-np.inf), np.where(rows, least, 0))
+    least: Any = np.minimum(costs.minima(v, duals.u).least + last, 0)
+    u: Any = np.where(rows, least, 0)
+    return _Duals(v - v.max(where=cols, initial=-np.inf), u)
 
 
 def _entries(result: Transport, n: int, m: int) -> tuple[Entries, Bool[Array, ""]]:

@@ -43,7 +43,7 @@ class CheckCosts(Protocol):
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima: ...
     def pairs(self, i: Array, j: Array) -> Pair: ...
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self) -> Iterator[tuple[int, Any]]:
         """Numbers of rows, and the costs from there on, of NumPy."""
         ...
 
@@ -59,7 +59,7 @@ class StoredCosts:
         maximize: bool,
     ) -> None:
         self._cost, self._rows, self._cols, self._maximize = cost, rows, cols, maximize
-        self.dtype, self.exist, self.recomputed = cost.dtype, (rows, cols), (1, 0)
+        self.dtype, self.exist, self.recomputed = cost.dtype, (rows, cols), (1.0, 0.0)
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima:
         n, m = self._cost.shape
@@ -82,7 +82,7 @@ class StoredCosts:
         exists = self._rows[i] & self._cols[j]
         return as_costs(self._cost[i, j], exists, self._maximize)
 
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self) -> Iterator[tuple[int, Any]]:
         for first, count in blocks_of(*self._cost.shape):
             here = slice(first, first + count)
             exists = self._rows[here, None] & self._cols
@@ -131,7 +131,7 @@ class PointCosts:
         cost = self._distances(x[i], y[j])
         return as_costs(cost, self._rows[i] & self._cols[j], self._maximize)
 
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self) -> Iterator[tuple[int, Any]]:
         x, y = self._points
         for first, count in blocks_of(len(x), len(y)):
             here = slice(first, first + count)
