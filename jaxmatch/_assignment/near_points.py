@@ -62,19 +62,19 @@ def as_near_problem(
     radius = as_array("radius", radius, place).astype(real)
     if radius.ndim:
         raise ValueError(f"`radius` must be one number, got shape {[*radius.shape]}.")
+    price: Any = None
     if unmatched_cost is not None:
-        unmatched_cost = as_array("unmatched_cost", unmatched_cost, place).astype(real)
-        if unmatched_cost.shape not in ((), (n,)):
+        price = as_array("unmatched_cost", unmatched_cost, place).astype(real)
+        if price.shape not in ((), (n,)):
             raise ValueError(
-                f"`unmatched_cost` must be a number or [n], here [{n}], got shape "
-                f"{[*unmatched_cost.shape]}."
+                f"`unmatched_cost` must be a number or [n], here [{n}], got shape {[*price.shape]}."
             )
-        unmatched_cost = place.xp.broadcast_to(unmatched_cost, (n,))
+        price = place.xp.broadcast_to(price, (n,))
     masks = tuple(
         as_mask(name, mask, (size,), place)
         for name, mask, size in (("row_mask", row_mask, n), ("col_mask", col_mask, m))
     )
-    return NearProblem(x, y, radius, masks[0], masks[1], unmatched_cost)
+    return NearProblem(x, y, radius, masks[0], masks[1], price)
 
 
 def solve_near(
