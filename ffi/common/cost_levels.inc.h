@@ -11,7 +11,7 @@
 constexpr int kNearExponents = 14;
 constexpr int kMostLevels = 4;
 
-// Whether there may be a gap between levels: `seen` are exponents of the first row, `most` and
+// Whether there may be a gap between levels: `seen` are exponents of some rows, `most` and
 // `least` the greatest and the least magnitude that is not 0.
 JAXMATCH_HOST_DEVICE inline bool may_have_levels(Exponents seen, double most, double least) {
   if (!(most > 0)) return false;

@@ -39,16 +39,20 @@ void for_used_costs(const TransportProblem& p, const Given& given, const Masses&
   }
 }
 
+// Looks at some rows, so that few problems without levels are looked at in full.
 template <class Given>
 bool may_have_levels(const TransportProblem& p, const Given& given, const CostSummary& found,
                      const Masses& masses) {
+  constexpr int64_t kRows = 32;
+  const int64_t step = p.n / kRows + 1;
   Exponents seen;
-  int64_t i = 0;
-  while (masses.row[i] == 0) ++i;
-  const typename Given::Elem* const row = given.row(i);
-  for (int64_t j = 0; j < p.m; ++j) {
-    const double x = widen(row[j]);
-    if (masses.col[j] > 0 && x != 0 && fabs(x) < __builtin_inf()) seen.add(exponent_of(x));
+  for (int64_t i = 0; i < p.n; i += step) {
+    while (i < p.n && masses.row[i] == 0) ++i;
+    const typename Given::Elem* const row = i < p.n ? given.row(i) : nullptr;
+    for (int64_t j = 0; row && j < p.m; ++j) {
+      const double x = widen(row[j]);
+      if (masses.col[j] > 0 && x != 0 && fabs(x) < __builtin_inf()) seen.add(exponent_of(x));
+    }
   }
   return may_have_levels(seen, found.most, found.least);
 }
