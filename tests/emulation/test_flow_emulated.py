@@ -6,6 +6,7 @@ ends the process. Whatever the order: a maximum flow, and the source side of the
 """
 
 import ctypes
+import itertools
 
 import emulated
 import flow_hostile
@@ -346,3 +347,20 @@ def test_small_networks(library):
         else:
             assert (value, status) == (0, int(jm.Status.OPTIMAL))
             assert side.tolist() == [True] + [False] * (n - 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_that_stand_for_no_limit(library, dtype):
+    """On any edges of a path, which begins again in finer units, in one launch or several."""
+    arrays = network_of([(0, 1), (1, 2), (2, 3), (3, 4)], 5)
+    capacity = np.array([10, 7, 3, 5], dtype)
+    for large in (2**62, 2**63 - 1) if dtype == "int64" else (1e13, 2.0**63, 1e30):
+        for at in itertools.product([False, True], repeat=4):
+            if all(at):
+                continue
+            given = np.where(at, np.dtype(dtype).type(large), capacity)
+            least = capacity[~np.array(at)].min()
+            for budget in (0, 2):
+                value, flow, _, status = solve(library, arrays, given, 0, 4, budget=budget)
+                assert (value, status) == (least, int(jm.Status.OPTIMAL))
+                assert (flow == least).all()
