@@ -204,7 +204,8 @@ def with_dummies(
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
     """The balanced problem; and whether its integer costs do not fit their dtype."""
     assert isinstance(problem.transport, TransportProblem)
-    cost, _, _, row_mask, col_mask, _, col_dual = problem.transport
+    own = problem.transport
+    cost, row_mask, col_mask, col_dual = own.cost, own.row_mask, own.col_mask, own.col_dual
     unmatched = problem.unmatched_cost
     *batch, n, m = cost.shape
     cols, too_wide = units.cols, xp.zeros(batch, bool)
