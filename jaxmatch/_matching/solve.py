@@ -129,7 +129,8 @@ def maximum_bipartite_matching(
             "got kernel='gpubfs'."
         )
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
-    start = warm_start.col4row if is_of_kind(warm_start, Matching) else warm_start
+    start: Any = warm_start
+    start = start.col4row if is_of_kind(start, Matching) else start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
