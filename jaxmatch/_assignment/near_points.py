@@ -17,7 +17,7 @@ from jaxmatch._assignment.partition import Partition
 from jaxmatch._assignment.problem import AssignmentProblem, as_mask
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array
-from jaxmatch._common.distances import distances
+from jaxmatch._common.distances import distances, recomputed
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
@@ -205,8 +205,7 @@ def _value_jvp(
 
 @compiled(static_argnames=("metric",))
 def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
-    """As documented in `check_assignment_points`."""
-
+    """As documented in `check_assignment_points`, inside of a trace and on other devices."""
     problem, result = lax.stop_gradient((problem, result))
 
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
@@ -224,4 +223,5 @@ def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> Assi
         partition=Partition(None, True, None),
         maximize=False,
         unmatched_cost=problem.unmatched_cost,
+        recomputed=recomputed(problem.x.shape[-1], metric),
     )

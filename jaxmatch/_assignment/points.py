@@ -18,6 +18,7 @@ from jaxmatch._assignment.capacity_points import (
 from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import method_with_limit
+from jaxmatch._assignment.near_check import check_near_on_host
 from jaxmatch._assignment.near_points import (
     NEAR_METHODS,
     as_near_problem,
@@ -262,11 +263,11 @@ def check_assignment_points(
     [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed, in float64 and then
     rounded as in the solver, but inside of a trace without `jax_enable_x64` in float32. There they
     differ by a few roundings, and the gap grows by as much for each row; `optimal` takes these for
-    roundings too. With a radius, pairs so near to it that roundings decide exist if they are
-    matched.
+    roundings too. With a radius, pairs of which roundings decide whether they are within it exist
+    if they are matched, see [Checks][check-assignment].
 
-    **Time and memory:** one pass over all pairs, in blocks of 4 million. Each device reads its own
-    shard of the points.
+    **Time and memory:** one pass over all pairs, in blocks of 4 million; with a radius, outside of
+    a trace on the CPU, over those within it. Each device reads its own shard of the points.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
@@ -276,18 +277,20 @@ def check_assignment_points(
     if has_capacities:
         refuse(axes)
     place, near = current_place(), radius is not None or unmatched_cost is not None
-    if near or has_capacities:
+    if has_capacities:
         place = place.by_jax()
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis, place)
     if near:
         _refuse_with_radius(axes, capacities, radius, maximize)
-        problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
-        result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`")
-        return check_near(problem, result, metric=metric)
+        given = (radius, unmatched_cost, row_mask, col_mask)
+        problem = as_near_problem(rows, cols, *given, place=place)
+        result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`", place)
+        check = check_near_on_host if place.native else check_near
+        return check(problem, result, metric=metric)
     if has_capacities:
-        given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize)}
+        options: dict[str, Any] = {"metric": metric, "maximize": bool(maximize)}
         masks = row_mask, col_mask
-        return check_points_with_capacities(rows, cols, result, capacities, *masks, **given)
+        return check_points_with_capacities(rows, cols, result, capacities, *masks, **options)
     n, m = partition.global_shape(len(rows), len(cols))
     masks = (
         as_mask("row_mask", row_mask, (n,), place),

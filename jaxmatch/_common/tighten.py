@@ -24,9 +24,6 @@ _MOST_STEPS = 50_000_000  # updates of a dual
 
 OnHost: TypeAlias = Any  # a NumPy array, which type checkers know as any array
 
-# Numbers of rows, and the costs from there on.
-Blocks: TypeAlias = Iterable[tuple[int, OnHost]]
-
 
 class Pairs(NamedTuple):
     """Rows, columns and costs, to minimise."""
@@ -34,6 +31,10 @@ class Pairs(NamedTuple):
     row: OnHost
     col: OnHost
     cost: OnHost
+
+
+# Some rows' pairs, or a number of rows and the costs from there on.
+Blocks: TypeAlias = Iterable[Pairs | tuple[int, OnHost]]
 
 
 class Stays(NamedTuple):
@@ -56,8 +57,8 @@ def tightened(
 ) -> OnHost | None:
     """Column duals near v that are tight on the own pairs, and that of the last column.
 
-    `least`: the least cost − v_j of each
-    row. None if there are no such duals, or too many pairs are almost tight.
+    `least`: the least cost − v_j of each row. None if there are no such duals, or too many pairs
+    are almost tight.
     """
     n, m, none = len(least), len(v), np.zeros(0, int)
     more = Pairs(none, none, none)
@@ -98,12 +99,17 @@ def _highest(rows: int, own: Pairs, v: OnHost) -> OnHost:
 
 
 def _near(blocks: Blocks, v: OnHost, limit: OnHost) -> Pairs | None:
-    """The pairs of a matrix whose cost − v_j is at most the limit of their row."""
+    """The pairs whose cost − v_j is at most the limit of their row."""
     found, count = [Pairs(np.zeros(0, int), np.zeros(0, int), np.zeros(0))], 0
-    for first, cost in blocks:
-        row, col = np.nonzero(cost - v <= limit[first : first + len(cost), None])
-        found.append(Pairs(row + first, col, cost[row, col]))
-        count += len(row)
+    for block in blocks:
+        if isinstance(block, Pairs):
+            close = block.cost - v[block.col] <= limit[block.row]
+            found.append(Pairs(*(x[close] for x in block)))
+        else:
+            first, cost = block
+            row, col = np.nonzero(cost - v <= limit[first : first + len(cost), None])
+            found.append(Pairs(row + first, col, cost[row, col]))
+        count += len(found[-1].row)
         if count > _MOST_PAIRS:
             return None
     return join(*found)

@@ -1,0 +1,257 @@
+"""`check_assignment_points` with a radius, outside of a trace: over the pairs of a grid.
+
+Shares no code with the native solver's grid: an error would have to be made twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions
+from jaxmatch._common.distances import recomputed
+from jaxmatch._common.proof import minus
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.tighten import Blocks, Pairs
+
+
+if TYPE_CHECKING:
+    from jaxmatch._assignment.near_points import NearProblem
+
+_MOST_AXES = 3  # of a grid
+_MOST_CELLS = 2.0**20  # of an axis; a key has 21 bits for each
+_KEY_BITS = 21
+# Cells are wider than the reach by more than the rounding of coordinates in units of cells.
+_SLACK = 1 + 2.0**-16
+_BLOCK = 1 << 17  # candidates at once, in the cache of a core
+_ROWS = 1 << 15  # whose cells are looked up at once
+
+OnHost: TypeAlias = Any  # a NumPy array, which type checkers know as any array
+
+
+def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
+    """As documented in `check_assignment_points`, for NumPy arrays."""
+    x: Any = problem.x
+    y: Any = problem.y
+    sides = len(x), len(y)
+    masks = problem.row_mask, problem.col_mask
+    price, given = problem.unmatched_cost, result.col_dual
+    bound = DualBound.of(sides, *masks, price, given, False, x.dtype)
+    bound = bound._replace(recomputed=recomputed(x.shape[-1], metric))
+    rows: Any = bound.rows
+    cols: Any = bound.cols
+    sound_rows, sound_cols = np.isfinite(x).all(-1), np.isfinite(y).all(-1)
+    radius = float(problem.radius)
+    # Rows with costs that are no numbers, as those of a point that is not finite.
+    has_radius = radius >= 0
+    unsound = rows & ~(sound_rows & bool(has_radius and sound_cols[cols].all()))
+    within = _Range(metric, radius, x.dtype, problem.radius.dtype)
+    col4row: Any = result.col4row
+    there = rows & sound_rows & has_radius, cols & sound_cols
+    own = _own_costs(within, x, y, there, col4row)
+
+    def pairs() -> Iterator[Pairs]:
+        """All pairs but those of the result that roundings decide."""
+        return _near_pairs(within, x, y, *there)
+
+    def reduce(v: Any) -> RowReductions:
+        mine = np.flatnonzero(np.isfinite(own))
+        numbers: Any = np.full((2, sides[0]), np.inf)
+        least, rest = numbers
+        for near in pairs():
+            _lower(least, rest, near, v)
+        _lower(least, rest, Pairs(mine, col4row[mine], own[mine]), v)
+        least[unsound] = -np.inf
+        return RowReductions(least, rest, own, np.zeros_like(own), np.zeros_like(rows))
+
+    def blocks(_: tuple[int, ...]) -> Blocks:
+        return pairs()
+
+    return bound.verify(reduce, col4row, result.row4col, given, blocks)
+
+
+def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
+    """Lowers each row's least cost − v_j, a float and a rest, to that of pairs sorted by row."""
+    if not near.row.size:
+        return
+    c, c_rest = minus(near.cost, None, v[near.col])
+    first = np.flatnonzero(np.append(True, near.row[1:] != near.row[:-1]))
+    row, low = near.row[first], np.minimum.reduceat(c, first)
+    is_low = c == np.repeat(low, np.diff(first, append=near.row.size))
+    low_rest = np.minimum.reduceat(np.where(is_low, c_rest, np.inf), first)
+    before, new = least[row], np.minimum(least[row], low)
+    least[row] = new
+    kept = np.where(before == new, rest[row], np.inf)
+    rest[row] = np.minimum(kept, np.where(low == new, low_rest, np.inf))
+
+
+class _Range(NamedTuple):
+    """Which pairs exist: of points [dims, size] in float64, at some indices.
+
+    For unit vectors roundings decide that as far as their norms are rounded. Other distances have
+    the same bits in the native solvers; the twin rounds them in the type of results, in an order
+    that compilers choose.
+    """
+
+    metric: str
+    radius: float
+    points: np.dtype  # the type of points, and of costs
+    real: np.dtype  # of results
+
+    @property
+    def of_squares(self) -> bool:
+        return self.metric in ("sqeuclidean", "euclidean")
+
+    def distance(self, x: OnHost, i: OnHost, y: OnHost, j: OnHost, scale: float = 1) -> OnHost:
+        """Summed in the order of the coordinates."""
+        total = np.zeros(len(i))
+        for a, b in zip(x, y, strict=True):
+            if self.metric == "cosine":
+                total += a[i] * b[j]
+                continue
+            apart = a[i] - b[j]
+            if scale != 1:
+                apart *= scale
+            total += np.abs(apart) if self.metric == "l1" else apart * apart
+        if self.metric == "cosine":
+            return 1 - total
+        return np.sqrt(total) if self.metric == "euclidean" else total
+
+    def judge(self, x: OnHost, i: OnHost, y: OnHost, j: OnHost) -> tuple[OnHost, OnHost, OnHost]:
+        """The costs of pairs, whether they exist, and whether roundings decide that."""
+        apart = cost = self.distance(x, i, y, j)
+        most = self.radius
+        if self.of_squares and not 2.0**-480 <= most <= 2.0**480:
+            # Squares would leave the range of floats.
+            scale = 2.0**-700 if most > 1 else 2.0**700
+            apart, most = self.distance(x, i, y, j, scale), most * scale
+        most = most * most if self.metric == "sqeuclidean" else most
+        cost = cost.astype(self.points).astype(np.float64)
+        exists = apart <= most
+        dims, is_cosine = len(x), self.metric == "cosine"
+        eps = float(np.finfo(self.points if is_cosine else self.real).eps)
+        near = np.abs(apart - most) <= (2 * dims + 6) * eps * (1 if is_cosine else most)
+        if not is_cosine:
+            at = np.flatnonzero(near)
+            near[at] = self._differs(x[:, i[at]], y[:, j[at]], exists[at])
+        return cost, exists & np.isfinite(cost), near
+
+    def _differs(self, x: OnHost, y: OnHost, exists: OnHost) -> OnHost:
+        """Whether another order of the roundings, in the type of results, decides otherwise."""
+        real = self.real.type
+        most, scale = real(self.radius), real(1)
+        if self.of_squares:
+            limit = int(np.finfo(real).maxexp) * 3 // 4
+            exponent = math.frexp(self.radius)[1]
+            scale = real(2.0 ** (limit if most == 0 else max(-limit, min(-exponent, limit))))
+            most = most * scale
+            most = most * most if self.metric == "sqeuclidean" else most
+        apart = np.abs(x.astype(real) - y.astype(real)) * scale
+        wide = np.float64 if real is np.float32 else np.longdouble
+        differs = np.zeros(len(exists), bool)
+        for coordinates, fused in itertools.product((apart, apart[::-1]), (False, True)):
+            total = np.zeros(len(exists), real)
+            for a in coordinates:
+                if self.metric == "l1":
+                    total = total + a
+                elif fused:
+                    total = (total + a.astype(wide) ** 2).astype(real)
+                else:
+                    total = total + a * a
+            total = np.sqrt(total) if self.metric == "euclidean" else total
+            differs |= (total <= most) != exists
+        return differs
+
+    @property
+    def reach(self) -> float:
+        """No coordinate of a pair differs by more, but for roundings."""
+        if self.metric != "cosine":
+            return self.radius
+        # Of vectors of about unit length: |x - y|² = 2 (1 - x·y).
+        return math.sqrt(2 * self.radius + 64 * float(np.finfo(self.points).eps))
+
+
+def _own_costs(
+    within: _Range, x: OnHost, y: OnHost, there: tuple[OnHost, OnHost], col4row: OnHost
+) -> OnHost:
+    """The cost of each row's pair, +inf where it does not exist."""
+    own = np.full(len(x), np.inf)
+    i = np.flatnonzero((col4row >= 0) & (col4row < len(y)) & there[0])
+    i = i[there[1][col4row[i]]]
+    x, y = (np.ascontiguousarray(p.T, np.float64) for p in (x, y))
+    cost, exists, undecided = within.judge(x, i, y, col4row[i])
+    kept: Any = exists | undecided
+    own[i[kept]] = cost[kept]
+    return own
+
+
+def _near_pairs(
+    within: _Range, x: OnHost, y: OnHost, rows: OnHost, cols: OnHost
+) -> Iterator[Pairs]:
+    """The pairs that exist whatever roundings do, in blocks of whole rows."""
+    i, j = np.flatnonzero(rows), np.flatnonzero(cols)
+    if not (i.size and j.size):
+        return
+    x, y = (np.ascontiguousarray(p.T, np.float64) for p in (x[i], y[j]))
+    of_rows, of_cols, beside = _cells(x, y, within.reach)
+    by_rows, by_cols = np.argsort(of_rows, kind="stable"), np.argsort(of_cols, kind="stable")
+    i, x, of_rows = i[by_rows], x[:, by_rows], of_rows[by_rows]
+    j, y, of_cols = j[by_cols], y[:, by_cols], of_cols[by_cols]
+    for row, first, count in _candidates(of_rows, of_cols, beside):
+        ends = np.cumsum(count)
+        col = np.repeat(first - (ends - count), count) + np.arange(ends[-1])
+        row = np.repeat(row, count)
+        cost, exists, undecided = within.judge(x, row, y, col)
+        kept = exists & ~undecided
+        yield Pairs(i[row[kept]], j[col[kept]], cost[kept])
+
+
+def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
+    """Cells of rows and of columns as integers, and how those beside a cell differ from it.
+
+    Cells beside each other in the first axis differ by 1, and are not listed.
+    """
+    # Halves do not overflow.
+    x, y, reach = x / 2, y / 2, reach / 2
+    least = y.min(-1)
+    span = y.max(-1) - least
+    width = np.maximum(np.maximum(reach * _SLACK, span / _MOST_CELLS), 1e-300)
+    axes = np.argsort(-(span / width), kind="stable")[:_MOST_AXES]
+    cells = [np.zeros(p.shape[1], np.int64) for p in (x, y)]
+    beside = np.zeros(1, np.int64)
+    for at, axis in enumerate(axes):
+        step = 1 << (_KEY_BITS * at)
+        for cell, p in zip(cells, (x, y), strict=True):
+            # From 2 on; points beyond all columns are in the cells outermost.
+            place = np.floor((p[axis] - least[axis]) / width[axis])
+            place = np.nan_to_num(place, nan=0.0)  # infinite widths
+            cell += (2 + np.clip(place, -2, _MOST_CELLS + 2).astype(np.int64)) * step
+        if at:
+            beside = (beside[:, None] + step * np.arange(-1, 2)).ravel()
+    return cells[0], cells[1], beside
+
+
+def _candidates(
+    of_rows: OnHost, of_cols: OnHost, beside: OnHost
+) -> Iterator[tuple[OnHost, OnHost, OnHost]]:
+    """Rows, first columns and numbers of columns of cells beside theirs, in blocks.
+
+    Both cells are sorted.
+    """
+    for begin in range(0, len(of_rows), _ROWS):
+        cells = of_rows[begin : begin + _ROWS, None] + beside
+        first = np.searchsorted(of_cols, cells - 1, "left")
+        count = np.searchsorted(of_cols, cells + 1, "right") - first
+        ends = np.cumsum(count.sum(-1))
+        row = np.broadcast_to(np.arange(len(cells))[:, None] + begin, cells.shape)
+        start = 0
+        while start < len(cells):
+            before = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + _BLOCK, "right")))
+            if ends[stop - 1] > before:
+                yield tuple(a[start:stop].ravel() for a in (row, first, count))  # type: ignore[misc]
+            start = stop
