@@ -49,7 +49,7 @@ struct CostLevels {
     for (int e = found.least(), next; e < 2048 && count < kMostLevels; e = next) {
       next = found.next(e);
       if (next < 2048 && next - e > gap && next > wanted) {
-        level[count++].from = ldexp(1, next - 1023);
+        level[count++].from = ldexp(1.0, next - 1023);
       }
     }
   }
@@ -102,7 +102,7 @@ JAXMATCH_HOST_DEVICE inline CostMap draw_near(const CostLevels& levels, int end,
     const CostLevel& level = levels.level[k];
     double value = __builtin_huge_val();
     if (k < end) {
-      const double near = *most > 0 ? ldexp(1, ilogb(*most) + 2 + ilogb(outweighs) + 1) : 0;
+      const double near = *most > 0 ? ldexp(1.0, ilogb(*most) + 2 + ilogb(outweighs) + 1) : 0;
       value = level.least == level.most && near > 0 && near < level.least ? near : 0;
       *most = value > 0 ? value : level.most;
     }
