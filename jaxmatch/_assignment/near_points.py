@@ -25,7 +25,10 @@ from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import BY_JAX, Place
+from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._sparse_assignment.large_numbers import solve_without_large_numbers
 from jaxmatch._sparse_assignment.native import near_assignment, sparse_assignment
+from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 NEAR_METHODS = ("auto", "xla")
@@ -155,21 +158,27 @@ def _by_matrix(problem: NearProblem, *, metric: str) -> Assignment:
 
 def _by_pairs(problem: NearProblem, *, metric: str, room: int) -> Assignment:
     graph, cost, fits = near_graph(problem, metric=metric, room=room)
-    optional = {
-        "row_mask": problem.row_mask,
-        "col_mask": problem.col_mask,
-        "unmatched_cost": problem.unmatched_cost,
-    }
+    sparse = SparseProblem(cost, problem.row_mask, problem.col_mask, problem.unmatched_cost)
     # A batch of one: `vmap` would not map a graph without batch dimensions.
-    one = jax.tree.map(lambda a: a[None], (graph, cost, optional))
-    options: dict[str, Any] = {"maximize": False, "cardinality": "full", "platform": "cuda"}
-    res = sparse_assignment(*one[:2], **one[2], **options)[0][0]
+    graph, sparse = jax.tree.map(lambda a: a[None], (graph, sparse))
+    res = solve_without_large_numbers(_pairs_on_cuda, graph, sparse, maximize=False)[0][0]
     sound = problem.radius >= 0
     for points, mask in ((problem.x, problem.row_mask), (problem.y, problem.col_mask)):
         finite = jnp.isfinite(points).all(-1)
         sound &= (finite if mask is None else finite | ~mask).all()
     status = jnp.where(fits, res.status, Status.OVERFLOW)
     return _unless_failed(res, jnp.where(sound, status, Status.INVALID_COST))
+
+
+def _pairs_on_cuda(
+    graph: BipartiteGraph, problem: SparseProblem
+) -> tuple[Assignment, Int[Array, "1 n"]]:
+    cost, *others = problem
+    optional: dict[str, Any] = dict(zip(problem._fields[1:], others, strict=True))
+    res, edge, _ = sparse_assignment(
+        graph, cost, **optional, maximize=False, cardinality="full", platform="cuda"
+    )
+    return res, edge
 
 
 def _unless_failed(res: Assignment, status: Array) -> Assignment:

@@ -1,4 +1,4 @@
-"""The price of leaving a row where as many pairs as possible are wanted."""
+"""Prices of leaving rows and columns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from fractions import Fraction
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.typing import Array, Float
+from jaxmatch._common.result import result_float
+from jaxmatch._common.rounding import greatest
+from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._flow.fixed_point import frexp, times_power
+from jaxmatch._sparse_assignment.exponents import minimized
+from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
-    """The least power of two from (2 shorter + 1)·most on, without a rounding; 1 if most is 0.
+    """The price of leaving a row where as many pairs as possible are wanted.
 
+    It is the least power of two from (2 shorter + 1)·most on, without a rounding; 1 if most is 0.
     It outweighs all differences of the costs: a path that adds a pair changes the total of at most
     2 shorter + 1 costs up to `most`.
     """
@@ -38,3 +43,34 @@ def _price_on_host(most: float, shorter: int) -> np.float64:
     while Fraction(2) ** exponent < wanted:
         exponent += 1
     return np.ldexp(np.float64(1), exponent)
+
+
+def prices_of_staying(
+    problem: SparseProblem,
+    rows: Bool[Array, " n"],
+    cols: Bool[Array, " m"],
+    limit: Int[Array, ""] | None,
+    *,
+    sign: int,
+    cardinality: str,
+) -> tuple[tuple[Array, Array], Float[Array, ""]]:
+    """What it costs to leave rows and columns, and the largest error of rounding it to a float.
+
+    They are those of a minimisation; 0 for what is masked, and +inf for what must be matched and
+    from the limit on. The cost of leaving rows is set later for "maximum".
+    """
+    dtype = result_float()
+    lost = jnp.zeros((), dtype)
+    num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
+    may_stay = problem.unmatched_cost is not None or cardinality == "maximum"
+    if problem.unmatched_cost is not None:
+        r, low = minimized(problem.unmatched_cost, limit, sign=sign)
+        lost = jnp.maximum(lost, greatest(jnp.where(rows, low, 0)))
+    else:
+        r = jnp.where(num_rows > num_cols, 0, jnp.inf).astype(dtype)
+    if problem.unmatched_col_cost is not None:
+        s, low = minimized(problem.unmatched_col_cost, limit, sign=sign)
+        lost = jnp.maximum(lost, greatest(jnp.where(cols, low, 0)))
+    else:
+        s = jnp.where((num_cols > num_rows) | may_stay, 0, jnp.inf).astype(dtype)
+    return (jnp.where(rows, r, 0), jnp.where(cols, s, 0)), lost

@@ -16,12 +16,12 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.symbolic import is_symbolic, require_sizes
+from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
-from jaxmatch._sparse_assignment import dense
+from jaxmatch._sparse_assignment import dense, large_numbers
 from jaxmatch._sparse_assignment import xla as _xla_sparse
 from jaxmatch._sparse_assignment.native import sparse_assignment
 from jaxmatch._sparse_assignment.problem import (
@@ -167,21 +167,35 @@ def _auto(
 ) -> Solution:
     """The native solver, on CUDA that of dense problems if they are small; else the twin."""
     options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
-    cuda, sizes = bind(_native, **options, platform="cuda"), (*graph.shape, graph.max_edges)
-    if not is_symbolic(sizes) and dense.fits(graph, problem):
-        cuda = bind(dense.solve, **options, platform="cuda")
-    cpu = bind(_native, **options, platform="cpu")
+    sizes = (*graph.shape, graph.max_edges)
+    cpu, cuda = bind(_native, **options, platform="cpu"), bind(_cuda, **options)
     return by_platform(bind(_twin, **options), graph, problem, cpu=cpu, cuda=cuda, sizes=sizes)
+
+
+def _cuda(
+    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
+) -> Solution:
+    options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
+    solve = bind(dense.solve if dense.fits(graph, problem) else _native, **options, platform="cuda")
+    if cardinality == "maximum":
+        return solve(graph, problem)
+    return large_numbers.solve_without_large_numbers(solve, graph, problem, maximize=maximize)
 
 
 def _twin(
     graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
 ) -> Solution:
-    solve = bind(_xla_sparse.solve, maximize=maximize, cardinality=cardinality)
-    of_graph = 0 if graph.batch_shape else None
-    for _ in problem.cost.shape[:-1]:
-        solve = jax.vmap(solve, in_axes=(of_graph, 0))
-    return solve(graph, problem)
+    def solve(limit: Array | None = None) -> Solution:
+        one = bind(_xla_sparse.solve, maximize=maximize, cardinality=cardinality)
+        axes = (0 if graph.batch_shape else None, 0, None if limit is None else 0)
+        for _ in problem.cost.shape[:-1]:
+            one = jax.vmap(one, in_axes=axes)
+        return one(graph, problem, limit)
+
+    # Among floats a shortest path never leads over such a number if a solution does not need it.
+    if cardinality == "maximum" or not large_numbers.has_rounded_integers(problem):
+        return solve()
+    return large_numbers.solve_below(solve, graph, problem, maximize=maximize)
 
 
 METHODS: dict[str, Callable[..., Solution]] = {"auto": _auto, "xla": _twin}

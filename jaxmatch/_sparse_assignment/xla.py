@@ -10,7 +10,6 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.rounding import (
     accurate_sum,
     add_up,
-    as_float,
     greatest,
     nonzero_below,
     sum_up,
@@ -20,7 +19,8 @@ from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.edges import Edges
-from jaxmatch._sparse_assignment.price import price_of_rows
+from jaxmatch._sparse_assignment.exponents import minimized
+from jaxmatch._sparse_assignment.price import price_of_rows, prices_of_staying
 from jaxmatch._sparse_assignment.problem import SparseProblem
 from jaxmatch._sparse_assignment.xla_paths import Arcs, Doubled, match_all
 
@@ -38,9 +38,16 @@ class _Canonical(NamedTuple):
 
 
 def solve(
-    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    limit: Int[Array, ""] | None = None,
+    *,
+    maximize: bool,
+    cardinality: str,
 ) -> tuple[Assignment, Int[Array, " n"]]:
     """Solves one problem as documented in `solve_sparse_assignment`; use `vmap` for a batch.
+
+    Numbers whose exponent reaches the limit count as infinite.
 
     Returns also the edge of each row's pair, −1 without one.
     """
@@ -61,7 +68,7 @@ def solve(
     cost = problem.cost[: len(exists)] + zero.astype(problem.cost.dtype)
     problem = problem._replace(cost=cost)
 
-    form = _canonical(edges, problem, rows, cols, maximize=maximize, cardinality=cardinality)
+    form = _canonical(edges, problem, rows, cols, limit, maximize=maximize, cardinality=cardinality)
     go = form.status == Status.OPTIMAL
     live = jnp.where(go, form.c, jnp.inf)
     doubled = Doubled(
@@ -105,14 +112,15 @@ def _canonical(
     problem: SparseProblem,
     rows: Bool[Array, " n"],
     cols: Bool[Array, " m"],
+    limit: Int[Array, ""] | None,
     *,
     maximize: bool,
     cardinality: str,
 ) -> _Canonical:
     n, m, sign, exists = len(rows), len(cols), -1 if maximize else 1, edges.live
-    c, c_low = as_float(problem.cost)
-    c, c_low = jnp.where(exists, sign * c, jnp.inf), jnp.where(exists, sign * c_low, 0)
-    (r, s), lost = _prices(problem, rows, cols, c.dtype, sign=sign, cardinality=cardinality)
+    c, c_low = minimized(problem.cost, limit, sign=sign)
+    c, c_low = jnp.where(exists, c, jnp.inf), jnp.where(exists, c_low, 0)
+    (r, s), lost = prices_of_staying(problem, rows, cols, limit, sign=sign, cardinality=cardinality)
     bad = [jnp.isnan(x) | (x == -jnp.inf) for x in (c, r, s)]
     invalid = bad[0].any() | bad[1].any() | bad[2].any()
     c, r, s = (jnp.where(wrong, 0, x) for wrong, x in zip(bad, (c, r, s), strict=True))
@@ -148,35 +156,6 @@ def _canonical(
     status = jnp.where(invalid, Status.INVALID_COST, status)
     status = jnp.where(edges.sound, status, Status.INVALID_GRAPH).astype(jnp.int32)
     return _Canonical(c, c_low, r, s, scale, slop.astype(c.dtype), status)
-
-
-def _prices(
-    problem: SparseProblem,
-    rows: Bool[Array, " n"],
-    cols: Bool[Array, " m"],
-    dtype: jnp.dtype,
-    *,
-    sign: int,
-    cardinality: str,
-) -> tuple[tuple[Array, Array], Float[Array, ""]]:
-    """What it costs to leave rows and columns, and the largest error of rounding it to a float.
-
-    The cost of leaving rows is set later for "maximum".
-    """
-    lost = jnp.zeros((), dtype)
-    num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
-    may_stay = problem.unmatched_cost is not None or cardinality == "maximum"
-    if problem.unmatched_cost is not None:
-        r, low = as_float(problem.unmatched_cost)
-        r, lost = sign * r, jnp.maximum(lost, greatest(jnp.where(rows, low, 0)))
-    else:
-        r = jnp.where(num_rows > num_cols, 0, jnp.inf).astype(dtype)
-    if problem.unmatched_col_cost is not None:
-        s, low = as_float(problem.unmatched_col_cost)
-        s, lost = sign * s, jnp.maximum(lost, greatest(jnp.where(cols, low, 0)))
-    else:
-        s = jnp.where((num_cols > num_rows) | may_stay, 0, jnp.inf).astype(dtype)
-    return (jnp.where(rows, r, 0), jnp.where(cols, s, 0)), lost
 
 
 def _overflows(

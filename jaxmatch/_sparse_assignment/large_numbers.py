@@ -1,0 +1,196 @@
+"""Solves without numbers far above all others, such as 1e12, that stand for forbidden pairs.
+
+At their scale solvers would round the other costs away. So costs from a limit on are forbidden
+while there is a solution without them whose duals prove that none of them pays. On the CPU the
+native solver does this itself (ffi/sparse_assignment/tiers.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxmatch._common.result import Assignment, result_float
+from jaxmatch._common.rounding import as_float
+from jaxmatch._common.status import Status
+from jaxmatch._common.typing import Array, Bool, Float, Int
+from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._sparse_assignment.edges import Edges
+from jaxmatch._sparse_assignment.exponents import exponents, minimized, no_limit
+from jaxmatch._sparse_assignment.price import prices_of_staying
+from jaxmatch._sparse_assignment.problem import SparseProblem
+
+
+# A result, and the edge of each row's pair.
+Solution = tuple[Assignment, Int[Array, "... n"]]
+
+# Without a smaller limit these stay.
+_DEPEND_ON_LIMIT = (Status.INFEASIBLE, Status.OVERFLOW)
+
+
+def has_rounded_integers(problem: SparseProblem) -> bool:
+    """Whether there are integers that floats round, or integers beside floats."""
+    given = _given(problem)
+    short = all(_is_short(x) for x in given)
+    return not short and not all(_is_float(x) for x in given)
+
+
+def _given(problem: SparseProblem) -> list[Array]:
+    given = (problem.cost, problem.unmatched_cost, problem.unmatched_col_cost)
+    return [x for x in given if x is not None]
+
+
+def _is_float(x: Array) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def _is_short(x: Array) -> bool:
+    return not _is_float(x) and x.dtype.itemsize < result_float().itemsize
+
+
+def solve_below(
+    solve: Callable[[Int[Array, "..."]], Solution],
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    *,
+    maximize: bool,
+) -> Solution:
+    """The result of `solve(limit)` for the least limit of each problem that duals prove right.
+
+    Problems whose numbers lie close together have one limit, which is above all of them. A loop
+    contains the only call of `solve`, so that a program does not grow.
+    """
+    if 0 in (*graph.shape, graph.max_edges):
+        return solve(jnp.full(problem.cost.shape[:-1], no_limit(), jnp.int32))
+
+    def each(function: Callable[..., Any], *arrays: Any) -> Any:
+        function = partial(function, maximize=maximize)
+        axes = (0 if graph.batch_shape else None, *(0 for _ in arrays))
+        for _ in problem.cost.shape[:-1]:
+            function = jax.vmap(function, in_axes=axes)
+        return function(graph, *arrays)
+
+    limits = each(_limits, problem)
+    place = lax.broadcasted_iota(jnp.int32, limits.shape, limits.ndim - 1)
+
+    def next_limit(after: Array | int) -> Array:
+        return jnp.where(limits & (place > after), place, no_limit()).min(-1)
+
+    def step(state: tuple[Array, Array, Solution]) -> tuple[Array, Array, Solution]:
+        limit, done, last = state
+        found = solve(limit)
+        status = found[0].status
+        fails = jnp.isin(status, jnp.array(_DEPEND_ON_LIMIT, jnp.int32))
+        fails |= (status == Status.OPTIMAL) & ~each(_proves, problem, found[0], limit)
+        settled = done | ~fails | (limit == no_limit())
+        kept = jax.tree.map(lambda a, b: jnp.where(_as(done, a), a, b), last, found)
+        return jnp.where(settled, limit, next_limit(limit[..., None])), settled, kept
+
+    first = next_limit(-1)
+    # In a surrounding `shard_map` all states of the loop vary over the same axes.
+    leaves = jax.tree.leaves((graph, problem))
+    zero = sum((jnp.zeros_like(x, jnp.int32).sum(dtype=jnp.int32) for x in leaves), jnp.int32(0))
+    empty = jax.tree.map(
+        lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype), jax.eval_shape(solve, first)
+    )
+    start = (first + zero, jnp.zeros_like(first, bool) & (zero > 0), empty)
+    return lax.while_loop(lambda state: ~state[1].all(), step, start)[2]
+
+
+def solve_without_large_numbers(
+    solve: Callable[[BipartiteGraph, SparseProblem], Solution],
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    *,
+    maximize: bool,
+) -> Solution:
+    """The same for a solver that takes no limit: what reaches it becomes infinite in the arrays."""
+    sign, names = -1 if maximize else 1, ("cost", "unmatched_cost", "unmatched_col_cost")
+    given = _given(problem)
+    if not any(map(_is_float, given)) or not all(_is_float(x) or _is_short(x) for x in given):
+        return solve(graph, problem)  # of integers, which solvers do not round
+
+    def below(x: Array, limit: Array) -> Array:
+        x = x if _is_float(x) else x.astype(result_float())
+        low, _ = minimized(x, limit[..., None], sign=sign)
+        return jnp.where(low == jnp.inf, jnp.asarray(sign * jnp.inf, x.dtype), x)
+
+    def solve_one(limit: Array) -> Solution:
+        arrays = {k: getattr(problem, k) for k in names}
+        low = {k: below(x, limit) for k, x in arrays.items() if x is not None}
+        return solve(graph, problem._replace(**low))
+
+    return solve_below(solve_one, graph, problem, maximize=maximize)
+
+
+def _as(done: Bool[Array, "..."], like: Array) -> Bool[Array, "..."]:
+    return done.reshape(done.shape + (1,) * (like.ndim - done.ndim))
+
+
+def _numbers(
+    graph: BipartiteGraph, problem: SparseProblem, maximize: bool
+) -> tuple[Edges, Float[Array, " e"], Float[Array, " n"], Float[Array, " m"]]:
+    """The edges that exist, and the costs of pairs, rows and columns, of a minimisation."""
+    (n, m), sign, edges = graph.shape, -1 if maximize else 1, Edges.of(graph)
+    rows = jnp.ones(n, bool) if problem.row_mask is None else problem.row_mask
+    cols = jnp.ones(m, bool) if problem.col_mask is None else problem.col_mask
+    edges = edges._replace(live=edges.live & rows[edges.row] & cols[edges.col])
+    cost = jnp.where(edges.live, sign * as_float(problem.cost)[0], jnp.inf)
+    (r, s), _ = prices_of_staying(problem, rows, cols, None, sign=sign, cardinality="full")
+    return edges, cost, r, s
+
+
+def _limits(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) -> Bool[Array, " k"]:
+    """The exponents that begin a tier: they lie far above the next lower one.
+
+    All below zero and one choice of each row and column must lie lower.
+    """
+    edges, *numbers = _numbers(graph, problem, maximize)
+    most = no_limit()
+    x = jnp.concatenate(numbers)
+    found = jnp.where(jnp.isfinite(x), exponents(x), -1)
+    width = 8 + ((min(graph.shape) + 1).bit_length() - 1) // 2
+    place = jnp.arange(most, dtype=jnp.int32)
+    is_here = jnp.zeros_like(x, bool, shape=(most,))
+    is_here = is_here.at[jnp.where(found < 0, most, found)].set(True, mode="drop")
+    below = lax.cummax(jnp.where(is_here, place, -1))
+    below = jnp.concatenate([jnp.full_like(below, -1, shape=(1,)), below[:-1]])
+    wanted = jnp.where(x < 0, found, -1).max()
+    lowest = jnp.where(wanted >= 0, wanted + width, -1)
+    of_pairs, of_rows, of_cols = (
+        jnp.where(x <= 0, -1, jnp.where(x < jnp.inf, exponents(x), most)) for x in numbers
+    )
+    for of_side, ends in ((of_rows, edges.row), (of_cols, edges.col)):
+        lowest = jnp.maximum(lowest, of_side.at[ends].min(of_pairs).max())
+    return is_here & (below >= 0) & (place - below > width) & (place > lowest)
+
+
+def _proves(
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    res: Assignment,
+    limit: Int[Array, ""],
+    *,
+    maximize: bool,
+) -> Bool[Array, ""]:
+    """Whether duals show that nothing from the limit on pays, whatever was rounded."""
+    edges, cost, r, s = _numbers(graph, problem, maximize)
+    sign = -1 if maximize else 1
+    u, v, eps = sign * res.row_dual, sign * res.col_dual, 8 * float(jnp.finfo(result_float()).eps)
+
+    def too_dear(x: Array, *duals: Array) -> Array:
+        slack, margin = x * (1 - eps), jnp.zeros_like(x)
+        for dual in duals:
+            slack, margin = slack - dual, margin + eps * jnp.abs(dual)
+        return ~((x > 0) & (x < jnp.inf) & (exponents(x) >= limit)) | (slack > margin)
+
+    return (
+        too_dear(cost, v[edges.col], u[edges.row]).all()
+        & too_dear(r, u).all()
+        & too_dear(s, v).all()
+    )
