@@ -289,6 +289,9 @@ def _capacities_in_units(
     """In fixed point, with a bound on the flow: the capacity at the source, at the sink, or of a
     known cut."""
     integer, _ = fixed_point.integer_and_most()
+    info = jnp.finfo(of_slot.dtype)
+    # The capacity of the cut was rounded, perhaps to less than the flow.
+    known = jnp.where(known < jnp.inf, jnp.minimum(known * (1 + 4 * info.eps), info.max), known)
     at_ends = _at_ends(arcs, slots, of_slot, source, sink)
     exponent, nothing, unbounded = _unit(at_ends[0], at_ends[1], known, of_slot)
     units = jnp.where(nothing, jnp.sign(of_slot).astype(integer), 0)
@@ -336,7 +339,7 @@ def _of_arcs(
         slot=units,
         before=fixed_point.before(slots.position, sums),
         arc=jnp.minimum(arc, enough),
-        beyond=(has_edges & beyond[last]) | (arc >= enough),
+        beyond=(has_edges & beyond[last]) | ((arc >= enough) & (bound < most)),
         bound=bound,
         unbounded=unbounded,
         exponent=exponent,
