@@ -137,12 +137,6 @@ MISUSE = {
     "a vector": (ValueError, r"`cost`.*\[\.\.\., n, m\].*\(3,\)", [np.ones(3)], {}),
     "a scalar": (ValueError, r"`cost`.*\(\)", [1.0], {}),
     "complex": (TypeError, r"`cost`.*complex64.*cast", [COSTS.astype(np.complex64)], {}),
-    "unsigned": (
-        ValueError,
-        r"`cost` holds 92\d+, and integers",
-        [np.full((2, 2), 2**63, "u8")],
-        {},
-    ),
     "row mask": (
         ValueError,
         r"`row_mask` has shape \(4,\).*\(2, 3\)",

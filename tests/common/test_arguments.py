@@ -262,8 +262,10 @@ def test_indices_are_not_cut():
     """Column 2^32 is no column, and not the first one."""
     graph = jm.BipartiteGraph.from_edges([0], [0], (1, 1))
     res = jm.maximum_bipartite_matching(graph)
+    beyond = res.replace(col4row=np.array([2**32]))
+    assert not jm.check_matching(graph, beyond).valid
     with pytest.raises(ValueError, match=r"^`result.col4row` holds integers that do not fit int32"):
-        jm.check_matching(graph, res.replace(col4row=np.array([2**32])))
+        jax.jit(lambda graph: jm.check_matching(graph, beyond))(graph)
     flow = jm.maximum_flow(NETWORK, np.ones(2, np.int32), 0, 2)
     with pytest.raises(ValueError, match=r"^`capacity` holds integers that do not fit int32"):
         jax.jit(lambda flow: jm.check_flow(NETWORK, np.array([2**32, 1]), 0, 2, flow))(flow)

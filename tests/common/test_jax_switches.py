@@ -373,19 +373,23 @@ def no_matching():
     "BipartiteGraph.from_dense",
     "BipartiteGraph.from_edges",
     "BipartiteGraph.from_scipy",
+    "BipartiteGraph.from_networkx",
     "BipartiteGraph.from_bcoo",
     "BipartiteGraph.stack",
     traced=False,
 )
 def graphs():
     sparse = pytest.importorskip("scipy.sparse")
+    networkx = pytest.importorskip("networkx")
     from jax.experimental import sparse as jax_sparse
 
     dense = np.array([[1, 1, 0], [0, 0, 1]], np.float32)
+    pairs = networkx.Graph([("a", 0), ("a", 1), ("b", 2)])
     several = [
         jm.BipartiteGraph.from_dense(dense),
         jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 2], (2, 3)),
         jm.BipartiteGraph.from_scipy(sparse.csr_array(dense)),
+        jm.BipartiteGraph.from_networkx(pairs, top_nodes=["a", "b"])[0],
         jm.BipartiteGraph.from_bcoo(
             jax_sparse.BCOO((np.ones(3), np.argwhere(dense)), shape=(2, 3))
         ),
@@ -421,6 +425,7 @@ def cut(network, capacity):
     "FlowNetwork",
     "FlowNetwork.from_edges",
     "FlowNetwork.from_scipy",
+    "FlowNetwork.from_networkx",
     "FlowNetwork.stack",
     traced=False,
 )
@@ -429,7 +434,10 @@ def networks():
     matrix = sparse.csr_array(np.array([[0, 2, 1], [0, 0, 3], [0, 0, 0]]))
     network, capacity = jm.FlowNetwork.from_scipy(matrix)
     edge = jm.FlowNetwork.from_edges([0], [1], 2)
-    return jm.maximum_flow(network, capacity, 0, 2), jm.FlowNetwork.stack([network, edge])
+    networkx = pytest.importorskip("networkx")
+    path, _, _ = jm.FlowNetwork.from_networkx(networkx.DiGraph([(0, 1), (1, 2)]))
+    stack = jm.FlowNetwork.stack([network, edge, path])
+    return jm.maximum_flow(network, capacity, 0, 2), stack
 
 
 @case("grid_cut", "MinimumCut", "MinimumCut.replace", inputs=grids)
