@@ -106,7 +106,9 @@ class Parts(NamedTuple):
     def whole(self) -> tuple[Array, Array]:
         """The sum in units of 2^40 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
         scale = 2.0 ** (_SMALL[self.large.dtype.name][1] + _ROOM)
-        return self.large + self.small / scale, self.large * scale + self.small
+        # XLA multiplies `scale` with an earlier constant factor, which may give inf: 0 inf is NaN.
+        scaled = module_of(self.large).where(self.large == 0, 0, self.large * scale)
+        return self.large + self.small / scale, scaled + self.small
 
     def at_most(self, bound: Parts) -> Bool[Array, "..."]:
         (x, x_scaled), (most, most_scaled) = self.whole(), bound.whole()

@@ -267,6 +267,19 @@ def test_extreme_floats(method):
     assert check.valid.all() and check.optimal.all()
 
 
+def test_the_compiled_check_reads_small_floats():
+    """XLA merges constant factors: the check must not multiply 0 by an infinite product."""
+    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], 3)
+    capacity = np.float32([[1e-37, 3e38], [3e38, 1e-30], [1e-20, 1e-12], [1e-12, 1]])
+    value = capacity.min(1)
+    side = np.stack([[True, c[1] < c[0], False] for c in capacity])
+    flow = np.stack([value, value], 1)
+    check = jax.jit(lambda c, *result: jm.check_flow(network, c, 0, 2, jm.Flow(*result)))
+    with x64(False):
+        checked = check(capacity, value, flow, side, np.zeros(4, np.int32))
+    assert checked.valid.all() and checked.optimal.all()
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_can_flow(method, dtype):
