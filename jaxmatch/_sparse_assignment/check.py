@@ -240,7 +240,9 @@ def _check_one(
     whole = jnp.issubdtype(problem.cost.dtype, jnp.integer)
     for x in (problem.unmatched_cost, problem.unmatched_col_cost):
         whole = whole and (x is None or jnp.issubdtype(x.dtype, jnp.integer))
-    optimal, bound = judged(xp.floor(gap) if whole else gap, tolerance)
+    if whole:  # a gap below 1 is none
+        gap, tolerance = xp.floor(gap), xp.zeros_like(tolerance)
+    optimal, bound = judged(gap, tolerance)
     return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
 
 

@@ -209,3 +209,16 @@ def test_new_shapes_compile_nothing(kind):
             assert not count or (n, m) == (13, 17)
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_integers_that_are_worse_by_two_are_not_optimal(array):
+    """Although their sum has more digits than float32, in which JAX's results hold duals."""
+    n = 40
+    cost = array((10**6 - np.eye(n)).astype(np.int32))
+    res = jm.solve_assignment(cost)
+    assert jm.check_assignment(cost, res).optimal
+    swapped = array(np.r_[1, 0, 2:n].astype(np.int32))
+    worse = res.replace(col4row=swapped, row4col=swapped)
+    check = jm.check_assignment(cost, worse)
+    assert check.valid and not check.optimal and check.gap == 2
