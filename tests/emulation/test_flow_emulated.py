@@ -349,12 +349,13 @@ def test_small_networks(library):
             assert side.tolist() == [True] + [False] * (n - 1)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_numbers_that_stand_for_no_limit(library, dtype):
     """On any edges of a path, which begins again in finer units, in one launch or several."""
     arrays = network_of([(0, 1), (1, 2), (2, 3), (3, 4)], 5)
     capacity = np.array([10, 7, 3, 5], dtype)
-    for large in (2**62, 2**63 - 1) if dtype == "int64" else (1e13, 2.0**63, 1e30):
+    of_integers = {"int32": (2**30, 2**31 - 1), "int64": (2**62, 2**63 - 1)}
+    for large in of_integers.get(dtype, (1e13, 2.0**63, 1e30)):
         for at in itertools.product([False, True], repeat=4):
             if all(at):
                 continue
