@@ -152,6 +152,23 @@ def test_hostile_numbers(library, dtype, connectivity):
         grid_cut_hostile.assert_right(*found, given, connectivity, most=2**63 - 1)
 
 
+@pytest.mark.parametrize("blocks", [1, None])
+def test_integers_that_stand_for_no_limit(library, blocks):
+    """A row of cells whose ends are seeds and whose arcs but one have no limit."""
+    for large in (2**58, 2**59, 2**61, 2**63 - 1):
+        source, sink = np.zeros((2, 1, 5), np.int64)
+        source[0, 0] = sink[0, 4] = large
+        arcs = np.full((2, 1, 5), large)
+        arcs[0, 0, 2] = 7
+        cut = solve(library, source, sink, arcs, 4, blocks=blocks)
+        assert (cut.value, cut.status) == (7, jm.Status.OPTIMAL)
+        assert cut.source_side.tolist() == [[True, True, True, False, False]]
+        arcs[0, 0, 2] = 2**60
+        cut = solve(library, source, sink, arcs, 4, blocks=blocks)
+        if large >= 2**61:
+            assert (cut.value, cut.status) == (-1, jm.Status.OVERFLOW)
+
+
 def test_differences_beyond_a_double(library):
     for given in grid_cut_hostile.differences_beyond("float64"):
         assert_minimum(solve(library, *given, 4), *given, 4)

@@ -49,8 +49,12 @@ class GridNumbers {
   // All threads of all blocks must call it.
   __device__ Kind survey() {
     surveyed_ = true;
-    if constexpr (kReal) {
-      if (known_ > 0) return survey_known();
+    if (known_ > 0) {
+      if constexpr (kReal) {
+        return survey_known();
+      } else {
+        return choose_shift();
+      }
     }
     if (survey_pass<true>(GridBound{})) return Kind::kInvalid;
     if constexpr (kReal) {
@@ -64,18 +68,19 @@ class GridNumbers {
     } else {
       const int64_t source = total(0), sink = total(2);
       const int64_t least = source < sink ? source : sink;
-      if (least >= kGridMostFlow) return Kind::kOverflow;
-      beyond_ = least + 1;
-      const bool narrow = most(kMostAround) < double(1 << kNarrowBits);
-      bits_ = narrow ? kNarrowBits : kWideBits;
-      return narrow ? Kind::kNarrow : Kind::kWide;
+      if (least < kGridMostFlow) return choose_width(least + 1);
+      const double gives = rough_total(0), takes = rough_total(2);
+      least_ = gives < takes ? gives : takes;
+      return choose_shift();
     }
   }
 
   // True if the answer stands whose cut has this capacity; else it bounds the next solve. All
   // threads must call it after the barrier that made the capacity known.
   __device__ bool is_fine(double cut) {
-    if (are_fine(around_, exponent_, cut)) return true;
+    if (kReal ? are_fine(around_, exponent_, cut) : shift_ == 0) return true;
+    // One more rough solve of integers helps only if the cut is far below the last bound.
+    if (!kReal) is_last_ = known_ > 0 && cut > known_ / 2;
     known_ = cut;
     return false;
   }
@@ -84,7 +89,8 @@ class GridNumbers {
     if constexpr (kReal) {
       return units_.capacity(double(c));
     } else {
-      return int64_t(c) < beyond_ ? int64_t(c) : beyond_;
+      const int64_t x = int64_t(c) >> shift_;
+      return x < beyond_ ? x : beyond_;
     }
   }
   // Excess from the sink's point of view: flow runs backwards.
@@ -94,7 +100,8 @@ class GridNumbers {
     } else {
       const int64_t by_bits = int64_t{1} << bits_;
       const int64_t most = by_bits < beyond_ ? by_bits : beyond_;
-      const int64_t e = int64_t(sink) - int64_t(source);
+      const int64_t difference = int64_t(sink) - int64_t(source);
+      const int64_t e = difference < 0 ? -(-difference >> shift_) : difference >> shift_;
       return e > most ? most : e < -most ? -most : e;
     }
   }
@@ -173,10 +180,32 @@ class GridNumbers {
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
                                                                : int64_t((high << 32) + low);
   }
+  __device__ double rough_total(int which) const {
+    return double(read(all_->sums + which)) + 0x1p32 * double(read(all_->sums + which + 1));
+  }
   __device__ unsigned long long read(const unsigned long long* at) const {
     return barrier_.is_alone() ? *at : __ldcg(at);
   }
 
+  // Of integers: the unit is 1, or 2^shift_ where the flow might be 2^59 or more. A solve in such
+  // units finds a cut, which bounds the next solve.
+  __device__ Kind choose_shift() {
+    const bool by_cut = known_ > 0 && known_ < least_;
+    // Above all flow, although the sums were rounded.
+    const double bound = (by_cut ? known_ : least_) * (1 + 0x1p-20);
+    shift_ = 0;
+    if (bound >= double(kGridMostFlow)) {
+      if (sizeof(G) == 4 || is_last_) return Kind::kOverflow;
+      shift_ = ilogb(bound) - 57;
+    }
+    return choose_width(int64_t(ldexp(bound, -shift_)) + 1);
+  }
+  __device__ Kind choose_width(int64_t beyond) {
+    beyond_ = beyond;
+    const bool narrow = most(kMostAround) < double(1 << kNarrowBits);
+    bits_ = narrow ? kNarrowBits : kWideBits;
+    return narrow ? Kind::kNarrow : Kind::kWide;
+  }
   __device__ Kind choose_units(const GridBound& bound, double around, int exponent) {
     around_ = around, exponent_ = exponent;
     units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
@@ -321,6 +350,10 @@ class GridNumbers {
   double known_ = 0;  // the capacity of a cut, 0 for none
   double around_ = 0;
   int exponent_ = 0;
+  // Of integers.
+  double least_ = 0;  // the lesser of all excess and all deficit
+  int shift_ = 0;     // the unit is 2^shift_
+  bool is_last_ = false;
   int64_t beyond_ = INT64_MAX;
   int bits_ = 62;  // of integer types
   bool surveyed_ = false;

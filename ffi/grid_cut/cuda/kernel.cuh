@@ -93,7 +93,8 @@ class GridCutKernel {
     const int64_t start = clock64();
     // The capacity of the cut from the given numbers; every thread adds in a fixed order.
     Sum mine = 0;
-    double about = 0;  // of integers of 64 bits, whose sum may wrap around
+    double about = 0;   // of integers of 64 bits, whose sum may wrap around
+    double direct = 0;  // of them, what flows from source to sink in one cell
     bool endless = false;
     const auto add = [&](G capacity) {
       mine = wrapping_sum(mine, Sum(capacity));
@@ -105,6 +106,9 @@ class GridCutKernel {
       const bool here = tile.height(a) < kGridFar;
       side_[cell] = here;
       add(here ? g_.sink[cell] : g_.source[cell]);
+      if constexpr (std::is_same_v<G, int64_t>) {
+        direct += double(min(g_.source[cell], g_.sink[cell]));
+      }
       if (!here) return;
       numbers_.each_neighbour(place, cell, [&](int k, int64_t other) {
         if (tile.height(a + tile.offset[k]) >= kGridFar) {
@@ -116,16 +120,19 @@ class GridCutKernel {
     if constexpr (std::is_floating_point_v<G>) {
       if (!endless && !numbers_.is_fine(value)) return false;
     }
-    if (block_ == 0 && threadIdx.x == 0 && plan_.control != nullptr) {
-      shared_.control.end = int32_t(clock64() - start);
-      shared_.control.relabellings = solver.relabellings();
-      plan_.control->report(shared_.control);
-    }
     bool wraps = false;
     if constexpr (std::is_same_v<G, int64_t>) {
       bool nothing = false;
       const double size = total(about, &nothing);
+      // A bound, although both sums are rounded.
+      const double beside = size - total(direct, &nothing) + size * 0x1p-40 + 1;
+      if (!numbers_.is_fine(beside)) return false;
       wraps = size >= 0x1p62 && (value < 0 || size >= 0x1.8p63);
+    }
+    if (block_ == 0 && threadIdx.x == 0 && plan_.control != nullptr) {
+      shared_.control.end = int32_t(clock64() - start);
+      shared_.control.relabellings = solver.relabellings();
+      plan_.control->report(shared_.control);
     }
     if (wraps || (!endless && !fits(value))) {
       fail(kOverflow);  // all sides have been written: total() has a barrier
@@ -169,7 +176,7 @@ class GridCutKernel {
       sum = over_warp_sum(sum);
       if (threadIdx.x == 0) sums[32] = sum;
     }
-    __syncthreads();
+    barrier_.barrier_reduce(false);  // the next total overwrites the parts
     return sums[32];
   }
   template <class S>
