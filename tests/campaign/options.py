@@ -81,8 +81,19 @@ def _as_scipy_sparse(batch: Batch) -> Any:
             rows, cols = jm.min_weight_full_bipartite_matching(matrix, **batch.options)
             col4row[k, rows], row4col[k, cols] = cols, rows
         except ValueError as error:
+            if _may_refuse(str(error), matrix.data):
+                col4row[k], row4col[k] = res.col4row[k], res.row4col[k]
+                continue
             status[k] = next(code for words, code in _SAID.items() if words in str(error))
     return res.replace(col4row=col4row, row4col=row4col, status=status)
+
+
+def _may_refuse(error: str, cost: np.ndarray) -> bool:
+    """Whether it gives no answer because rounding hides the best one, and may: some costs are below
+    the rounding of others, or all are tiny."""
+    sizes = np.abs(cost[np.isfinite(cost) & (cost != 0)])
+    far = sizes.max() > 2.0**36 * sizes.min() or sizes.max() < 1e-290
+    return "too far apart" in error and bool(far)
 
 
 # Capacities of rows

@@ -163,3 +163,13 @@ def test_no_full_matching_is_found_by_a_matching():
         rows, cols, random.random(rows.size), shape=(n, n)
     )
     assert int(jm.solve_sparse_assignment(graph, cost).status) == jm.Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("size", [5e-324, 2.2e-308, 1e-200])
+def test_weights_below_all_units_are_refused(size):
+    A = sp.csr_array(size * np.array([[3.0, 1, 2], [1, 3, 3], [2, 2, 1]]))
+    if size < 1e-290:
+        with pytest.raises(ValueError, match="too far apart, or are below 1e-290"):
+            jm.min_weight_full_bipartite_matching(A)
+    else:
+        assert jm.min_weight_full_bipartite_matching(A)[1].tolist() == [1, 0, 2]
