@@ -75,7 +75,7 @@ def min_weight_full_bipartite_matching(
         raise ValueError(f"{_SCIPY_SAYS[status]}. {status.advice}")
     if gap > 0 and not gap <= _SMALL_PART * np.abs(cost[edge[edge >= 0]]).sum():
         raise ValueError(
-            "weights lie too far apart, or are below 1e-290: rounding hides which matching is best. "
+            "weights lie too far apart, or are below 1e-290: rounding hides the best matching. "
             "Leave out edges in place of a large number, and divide the others by a common factor."
         )
     row_ind = np.flatnonzero(col4row >= 0).astype(np.int32)
