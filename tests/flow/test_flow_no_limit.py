@@ -166,3 +166,13 @@ def test_under_jit(wide):
         for method in ("auto", "xla"):
             res = jm.maximum_flow(network, capacity, 0, 4, method=method)
             assert res.value == 1 and res.flow.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinite_flows_beside_capacities_below_the_unit(dtype):
+    """The unit comes from 3, so that 1e-19 is none; the flow is infinite all the same."""
+    network = jm.FlowNetwork.from_edges([0, 0, 1, 1], [2, 1, 2, 0], num_nodes=3)
+    capacity = np.array([np.inf, 1e-19, np.inf, 3], dtype)
+    res = jm.maximum_flow(network, capacity, 0, 2)
+    assert (int(res.status), float(res.value)) == (0, np.inf)
+    assert jm.check_flow(network, capacity, 0, 2, res).optimal

@@ -55,7 +55,8 @@ std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const
   double cut = 0;
   if constexpr (std::is_floating_point_v<C>) {
     cut = cut_capacity(g, capacity, out.source_side, memory);
-    if (!units.is_fine(cut)) return cut;
+    // Of an infinite flow the source side has the sink, and is no cut.
+    if (!out.source_side[sink] && !units.is_fine(cut)) return cut;
   }
   ExcessReturn<T>(p, memory).run();
   write_results(p, capacity, units, cut, spread, out);
