@@ -78,6 +78,7 @@ struct CostMap {
   }
   // x is signed as in a minimisation.
   JAXMATCH_HOST_DEVICE double of(double x) const {
+    if (!(x < __builtin_huge_val())) return x;  // forbidden pairs stay so
     double y = x;
     for (int k = 0; k < count && x >= from[k]; ++k) y = to[k] > 0 ? to[k] : x;
     return y;

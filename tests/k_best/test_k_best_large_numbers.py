@@ -86,3 +86,10 @@ def test_the_twin_counts_roundings_of_the_list_alone():
             count = int(want.count)
             np.testing.assert_allclose(res.cost[:count], want.cost[:count], rtol=1e-15)
             assert count < 3 or res.gap <= 1e-14
+
+
+def test_forbidden_pairs_stay_so_beside_levels():
+    """One assignment alone is allowed, although 256 is a level far above 6e-8."""
+    cost = np.array([[np.inf, 6e-8, np.inf, 255.875], [np.inf, 6e-8, np.inf, np.inf]])
+    res = jm.k_best_assignments(cost, 5)
+    assert int(res.count) == 1 and res.col4row[0].tolist() == [3, 1]
