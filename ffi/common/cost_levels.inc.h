@@ -104,7 +104,8 @@ JAXMATCH_HOST_DEVICE inline CostMap draw_near(const CostLevels& levels, int end,
     double value = __builtin_huge_val();
     if (k < end) {
       const double near = *most > 0 ? ldexp(1.0, ilogb(*most) + 2 + ilogb(outweighs) + 1) : 0;
-      value = level.least == level.most && near > 0 && near < level.least ? near : 0;
+      // A power of two below the normal numbers has no exponent to write.
+      value = level.least == level.most && near >= 0x1p-126 && near < level.least ? near : 0;
       *most = value > 0 ? value : level.most;
     }
     map.add(level.from, value);
