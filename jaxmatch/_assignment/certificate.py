@@ -216,7 +216,7 @@ class DualBound(NamedTuple):
         gap, *sizes = gap_of(self.v, reductions)
         rounding = self.recomputed[0] * tolerance(sizes[0], sizes[1], self.spacing)
         if self.whole and xp is np:  # tight duals prove what rounded ones leave open
-            rounding = np.minimum(rounding, 0.5)
+            rounding = xp.minimum(rounding, 0.5)
         more = proved & (gap > rounding)
         if xp is jnp:
             gap = lax.cond(more.any(), by_lowered, lambda: gap)
