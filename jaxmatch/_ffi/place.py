@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # A compiled program returns JAX arrays in a quarter of the time of a conversion from NumPy arrays,
 # but its compilation takes as long as 300 calls. Compiling once the calls so far have lost that
 # time bounds any sequence of calls by twice the optimal time.
-_CALLS_BEFORE_COMPILATION = 400
+CALLS_BEFORE_COMPILATION = 400
 _CALLS_BEFORE_IDENTITY = 300  # the same for the conversion of one array
 _MOST_SIGNATURES = 4096
 
@@ -98,10 +98,10 @@ def to_jax(tree: T, device: Any, committed: bool) -> T:
     leaves, structure = jax.tree.flatten(tree)
     identity = _identity(device if committed else None)
     with _NO_CONTEXT if committed else jax.default_device(device):
-        if _came_often(_types(leaves), _CALLS_BEFORE_IDENTITY // max(len(leaves), 1)):
+        if came_often(_types(leaves), _CALLS_BEFORE_IDENTITY // max(len(leaves), 1)):
             return jax.tree.unflatten(structure, identity(*leaves))
         scalars = [x for x in leaves if x.ndim == 0]
-        often = [x for x in leaves if x.ndim and _came_often(_types([x]), _CALLS_BEFORE_IDENTITY)]
+        often = [x for x in leaves if x.ndim and came_often(_types([x]), _CALLS_BEFORE_IDENTITY)]
         known: dict[int, Any] = {}
         if scalars:
             known |= {id(x): y for x, y in zip(scalars, identity(*scalars), strict=True)}
@@ -147,7 +147,7 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
             return BY_JAX
         return Place(native=True, x64=False, numpy=False, device=device, committed=committed)
     x64 = result_float().itemsize == 4 and any(_is_wide(x) for x in arrays)
-    on_cpu = (device.platform if device is not None else _default_platform()) == "cpu"
+    on_cpu = (device.platform if device is not None else default_platform()) == "cpu"
     if not (on_cpu or x64):
         return BY_JAX
     native = options is not None and on_cpu and libraries.has_cpu_library()
@@ -160,8 +160,8 @@ def here(x: np.ndarray | jax.Array) -> Place | None:
     if not libraries.has_cpu_library():
         return None
     if isinstance(x, np.ndarray):
-        return _HERE if _default_platform() == "cpu" else None
-    if not _is_on_cpu(x):
+        return _HERE if default_platform() == "cpu" else None
+    if not is_on_cpu(x):
         return None
     return _HERE._replace(numpy=False, device=next(iter(x.devices())), committed=x.committed)
 
@@ -209,24 +209,24 @@ def _on_host(place: Place, arrays: tuple[Any, ...]) -> Place:
     if place.numpy:
         return place._replace(native=True)
     known = [x for x in arrays if isinstance(x, jax.Array)]
-    if not isinstance(arrays[0], jax.Array) or not all(map(_is_on_cpu, known)):
+    if not isinstance(arrays[0], jax.Array) or not all(map(is_on_cpu, known)):
         return place
     device, committed = next(iter(arrays[0].devices())), any(x.committed for x in known)
     return place._replace(native=True, device=device, committed=committed)
 
 
-def _is_on_cpu(x: jax.Array) -> bool:
-    """Whether an array outside of a trace is on one device, a CPU."""
-    if isinstance(x, jax.core.Tracer) or type(x.sharding) is not SingleDeviceSharding:
+def is_on_cpu(x: Any) -> bool:
+    """Whether x is an array of JAX outside of a trace, on one device, a CPU."""
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
+        return False
+    if type(x.sharding) is not SingleDeviceSharding:
         return False
     return next(iter(x.devices())).platform == "cpu"
 
 
 def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, place: Place) -> T:
     """Calls a function with NumPy arrays for all its JAX arrays, also those inside of results."""
-    arguments = jax.tree.map(
-        lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, (bound.args, bound.kwargs)
-    )
+    arguments = jax.tree.map(_unless_key, (bound.args, bound.kwargs))
     token = _current.set(place)
     try:
         # Inside of a trace, arrays that are not traced are constants.
@@ -235,6 +235,12 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
     finally:
         _current.reset(token)
     return place.bring_home(result)
+
+
+def _unless_key(x: Any) -> Any:
+    """A NumPy array for an array of JAX that holds numbers. The function refuses random keys."""
+    is_numbers = isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended)
+    return np.asarray(x) if is_numbers else x
 
 
 def _is_wide(x: Any) -> bool:
@@ -248,7 +254,7 @@ def _is_wide(x: Any) -> bool:
 _WIDE = tuple(map(np.dtype, ("float64", "int64", "uint32", "uint64")))
 
 
-def _default_platform() -> str:
+def default_platform() -> str:
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
     if device is None:
         return jax.default_backend()
@@ -257,14 +263,14 @@ def _default_platform() -> str:
 
 def _is_worth_compiling(arrays: tuple[Any, ...], options: Hashable) -> bool:
     """Whether enough problems of this signature were solved for a compilation to pay off."""
-    return _came_often((_types(arrays), options), _CALLS_BEFORE_COMPILATION)
+    return came_often((_types(arrays), options), CALLS_BEFORE_COMPILATION)
 
 
 def _types(arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([None if x is None else (np.shape(x), getattr(x, "dtype", None)) for x in arrays])
 
 
-def _came_often(key: Hashable, calls: int) -> bool:
+def came_often(key: Hashable, calls: int) -> bool:
     """Counts this call; whether there were so many before it."""
     if len(_calls) >= _MOST_SIGNATURES:
         _calls.clear()
