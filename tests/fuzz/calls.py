@@ -108,7 +108,12 @@ def _run(call: Call, fill: int) -> tuple[int, str, list[np.ndarray]]:
     message = ctypes.create_string_buffer(256)
     code = plan.run(plan.handler, plan.words, plan.pack(*memory), message, len(message))
     results = memory[len(call.operands) :]
-    read = [ctypes.string_at(x, length) for x, length in zip(results, lengths, strict=True)]
+    # The memory of an operand may be shorter than the result that has it, if one was changed.
+    has = {b: call.operands[a].nbytes for a, b in call.aliases.items()}
+    read = [
+        ctypes.string_at(x, min(n, has.get(k, n)))
+        for k, (x, n) in enumerate(zip(results, lengths, strict=True))
+    ]
     for address in set(memory):
         _LIBC.free(address)
     text = message.value.decode(errors="replace") if code else ""
