@@ -35,6 +35,10 @@ from jaxmatch._transport.solve import _METHODS, _value_jvp
 
 # Totals of capacities saturate here. At most so many pairs are matched.
 _MOST_PAIRS = 2**30
+# NumPy takes ten times as long for a member of an enumeration.
+_OPTIMAL, _INFEASIBLE = int(Status.OPTIMAL), int(Status.INFEASIBLE)
+_INVALID_COST, _INVALID_CAPACITY = int(Status.INVALID_COST), int(Status.INVALID_CAPACITY)
+_OVERFLOW = int(Status.OVERFLOW)
 
 
 def solve_with_capacities(
@@ -119,10 +123,11 @@ def by_transport(
     balanced, too_wide = with_dummies(problem, units, xp=xp)
     res = solve(balanced)
     # What the transport problem does not show, but for invalid costs, which come first.
-    status = xp.where(too_wide, Status.OVERFLOW, units.status)
-    solved = (status == Status.OPTIMAL) | (res.status == Status.INVALID_COST)
+    status = xp.where(too_wide, _OVERFLOW, units.status)
+    solved = (status == _OPTIMAL) | (res.status == _INVALID_COST)
     status = xp.where(solved, res.status, status).astype(np.int32)
-    solved = status == Status.OPTIMAL
+    solved = status == _OPTIMAL
+    all_solved = xp is np and bool(solved.all())
     u, v = _duals(res, problem, units, xp)
     n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
     parts = 1 if problem.col_minimum is None else 2
@@ -130,24 +135,30 @@ def by_transport(
     # By a shift: programs for several GPUs that divide do not compile (JAX 0.11.2).
     cols = res.cols if parts == 1 else res.cols >> 1
 
-    def number(x: Array, ok: Array) -> Array:
+    def number(x: Array) -> Array:
+        """NaN where a problem is not solved."""
+        if all_solved:
+            return x
+        ok = solved[..., None] if x.ndim > solved.ndim else solved
         return xp.where(ok, x, np.nan).astype(res.cost.dtype)
 
     common = {
-        "cost": number(res.cost, solved),
-        "row_dual": number(u, solved[..., None]),
-        "col_dual": number(v, solved[..., None]),
-        "gap": number(res.gap, solved),
+        "cost": number(res.cost),
+        "row_dual": number(u),
+        "col_dual": number(v),
+        "gap": number(res.gap),
         "status": status,
     }
     if as_plan:
         rows, cols, mass = _merged(res.rows, cols, res.mass, own, max(n + m * parts - 1, 0), xp)
         return Transport(rows=rows, cols=cols, mass=mass, **common)
     # Each row that exists has one entry, of one unit. Entries are ordered by row.
-    exists = units.rows > 0
-    at = xp.maximum(xp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
-    cols = xp.take_along_axis(xp.where(own, cols, -1).astype(np.int32), at, -1)
-    col4row = xp.where(exists, cols, -1)
+    exists, cols = units.rows > 0, xp.where(own, cols, -1).astype(np.int32)
+    if xp is np and exists.all():
+        col4row = cols[..., :n].copy()
+    else:
+        at = xp.maximum(xp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
+        col4row = xp.where(exists, xp.take_along_axis(cols, at, -1), -1)
     return CapacitatedAssignment(col4row=col4row, col_count=_counts(col4row, m, xp), **common)
 
 
@@ -185,15 +196,18 @@ def _in_units(problem: CapacityProblem, xp: Any) -> Units:
     rows = xp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
     cols = xp.minimum(cols, of_rows + 1)
     least = None if least is None else xp.minimum(least, cols)
-    status = xp.where(missed, Status.INFEASIBLE, Status.OPTIMAL)
+    status = xp.where(missed, _INFEASIBLE, _OPTIMAL)
     most = xp.minimum(of_rows, of_cols)[..., 0]
-    status = xp.where(most >= _MOST_PAIRS, Status.OVERFLOW, status)
-    status = xp.where(negative, Status.INVALID_CAPACITY, status)
+    status = xp.where(most >= _MOST_PAIRS, _OVERFLOW, status)
+    status = xp.where(negative, _INVALID_CAPACITY, status)
     return Units(rows, cols, least, of_rows, of_cols, status)
 
 
 def _total(x: Int[Array, "... k"], xp: Any) -> Int[Array, "... 1"]:
     """Saturates: the sum of int32 may wrap around, and a float tells whether it did."""
+    if xp is np:
+        wide: Any = x.sum(-1, dtype=np.int64, keepdims=True)
+        return np.minimum(wide, _MOST_PAIRS).astype(np.int32)
     near = x.sum(-1, dtype=np.float32, keepdims=True)
     exact = x.sum(-1, dtype=np.int32, keepdims=True)
     return xp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
