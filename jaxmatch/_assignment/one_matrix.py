@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
 from jaxmatch._common.typing import Array
 from jaxmatch._ffi.host_call import Plan, call_by_plan, plan_of
-from jaxmatch._ffi.place import Place, here
+from jaxmatch._ffi.place import CALLS_BEFORE_COMPILATION, Place, came_often, here
 from jaxmatch._ffi.results import assignment_fields_of
 
 
 _DTYPES = frozenset(np.dtype(x) for x in ("float32", "float64", "int32", "int64"))
 
 
-def pairs_of_matrix(cost: Any, maximize: bool) -> tuple[Array, Array] | None:
-    """What `linear_sum_assignment` returns; None for other arguments, and where it has an error."""
+Pairs: TypeAlias = tuple[Array, Array]
+
+
+def pairs_of_matrix(
+    cost: Any, maximize: bool, program: Callable[[Array, bool], Pairs]
+) -> Pairs | None:
+    """What `linear_sum_assignment` returns; None for other arguments, and where it has an error.
+
+    `program`: compiled, for JAX arrays of a type that comes often.
+    """
     is_jax = isinstance(cost, jax.Array)
     if not (is_jax or type(cost) is np.ndarray) or cost.ndim != 2 or cost.dtype not in _DTYPES:
         return None
     place: Place | None = here(cost)
     if place is None:
         return None
+    n, m = cost.shape
+    if is_jax and came_often((cost.shape, cost.dtype, maximize), CALLS_BEFORE_COMPILATION):
+        found = program(cost, maximize)
+        failed = min(n, m) and np.asarray(found[0])[0] < 0
+        return None if failed else found
     matrix = np.asarray(cost)
-    n, m = matrix.shape
     plan = _plan(n, m, matrix.dtype, maximize)
     memory = call_by_plan(plan, (matrix,))
     _, _, k, offset = plan.results[-1]

@@ -45,6 +45,7 @@ from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision, place_of
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._ffi.sizes import most
 
 
@@ -118,6 +119,7 @@ def solve_assignment_points(
 def solve_assignment_points(
     x: ArrayLike, y: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[PointsOfColumns]
 ) -> Transport: ...
+@repeated("radius", "col_minimum")
 @unchecked
 @_near_on_host
 @in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")

@@ -33,6 +33,7 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_at_most
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.place import place_of
+from jaxmatch._ffi.repeated import repeated
 
 
 @overload
@@ -43,6 +44,7 @@ def solve_assignment(cost: ArrayLike, **options: Unpack[OfColumns]) -> Capacitat
 def solve_assignment(
     cost: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[OfColumns]
 ) -> Transport: ...
+@repeated("col_minimum")
 @unchecked
 def solve_assignment(
     cost: ArrayLike,
@@ -214,7 +216,7 @@ def linear_sum_assignment(
     problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
     duals, masks and everything else, and documents gradient, cost and exactness.
     """
-    pairs = pairs_of_matrix(cost_matrix, bool(maximize))
+    pairs = pairs_of_matrix(cost_matrix, bool(maximize), _pairs_in_trace)
     if pairs is not None:
         return pairs
     cost_matrix = as_given("cost_matrix", cost_matrix)
@@ -230,6 +232,11 @@ def linear_sum_assignment(
             status, where = failed
             raise ValueError(f"{_SCIPY_SAYS[status]}{where}. {status.advice}")
     return place.bring_home(_sorted_pairs(res, place.xp))
+
+
+@compiled(static_argnames="maximize")
+def _pairs_in_trace(cost: Array, maximize: bool) -> tuple[Array, Array]:
+    return linear_sum_assignment(cost, maximize)
 
 
 def _sorted_pairs(res: Assignment, xp: Any) -> tuple[Array, Array]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -52,7 +53,20 @@ def host_call(
     types = tuple([(x.shape, x.dtype) for x in operands])
     plan = plan_of(target, types, tuple(results), batch_operand, attributes)
     memory = call_by_plan(plan, operands)
-    return [np.ndarray(shape, dtype, memory[k], offset) for shape, dtype, k, offset in plan.results]
+    out = [np.ndarray(shape, dtype, memory[k], offset) for shape, dtype, k, offset in plan.results]
+    if _of_thread.recorded is not None:
+        _of_thread.recorded.append((plan, operands, out))
+    return out
+
+
+@contextlib.contextmanager
+def recorded_calls() -> Iterator[list[tuple[Plan, Sequence[np.ndarray], list[np.ndarray]]]]:
+    """Collects the calls of this thread: their plans, operands and results."""
+    outer, _of_thread.recorded = _of_thread.recorded, []
+    try:
+        yield _of_thread.recorded
+    finally:
+        _of_thread.recorded = outer
 
 
 def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -88,6 +102,7 @@ def _address(x: np.ndarray) -> int:
 class _OfThread(threading.local):
     def __init__(self) -> None:
         self.message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        self.recorded: list[Any] | None = None
 
 
 _of_thread = _OfThread()

@@ -22,6 +22,7 @@ from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.dispatch import Method, by_platform
 from jaxmatch._ffi.place import Place, place_of
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
 
@@ -34,6 +35,7 @@ _METHODS = {
 }
 
 
+@repeated()
 @unchecked
 def grid_cut(
     source_capacity: ArrayLike,

@@ -19,6 +19,7 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._k_best import xla as _xla_k_best
 from jaxmatch._k_best.native import fits_cuda, k_best
 from jaxmatch._k_best.result import KBestAssignments
@@ -27,6 +28,7 @@ from jaxmatch._k_best.result import KBestAssignments
 _LONGEST_LIST = 1 << 27
 
 
+@repeated()
 @unchecked
 def k_best_assignments(
     cost: ArrayLike,

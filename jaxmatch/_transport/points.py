@@ -21,6 +21,7 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport import solve as _dense
 from jaxmatch._transport.dummies import without_dummies
 from jaxmatch._transport.native import transport_points
@@ -35,6 +36,7 @@ from jaxmatch._transport.point_problem import (
 ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
 
 
+@repeated()
 @unchecked
 def solve_transport_points(
     x: ArrayLike,

@@ -132,8 +132,8 @@ def as_masses(
     dtype = mass_dtype(supply.dtype, demand.dtype)
     n, m = sizes
     return (
-        expanded(supply.astype(dtype), batch, 1, place.xp),
-        expanded(demand.astype(dtype), batch, 1, place.xp),
+        expanded(supply.astype(dtype, copy=False), batch, 1, place.xp),
+        expanded(demand.astype(dtype, copy=False), batch, 1, place.xp),
         as_mask("row_mask", masks[0], (*batch, n), place),
         as_mask("col_mask", masks[1], (*batch, m), place),
         _as_partial(partial, dtype, batch, place),

@@ -19,6 +19,7 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._ffi.place import place_of
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport import xla as _xla_transport
 from jaxmatch._transport.dummies import (
     as_unmatched_cost,
@@ -31,6 +32,7 @@ from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem, as_problem, coarsest
 
 
+@repeated()
 @unchecked
 def solve_transport(
     cost: ArrayLike,

@@ -13,7 +13,7 @@ from scipy.stats import wasserstein_distance
 
 import jaxmatch as jm
 from jaxmatch import estimators, losses
-from jaxmatch._ffi import place
+from jaxmatch._ffi import place, repeated
 
 
 RNG = np.random.default_rng(0)
@@ -320,6 +320,96 @@ def test_jax_arrays_of_a_type_that_comes_often(often, monkeypatch):
             for leaf in jax.tree.leaves((x, jm.linear_sum_assignment(given))):
                 assert isinstance(leaf, jax.Array) and leaf.devices() == given.devices()
                 assert leaf.committed == given.committed
+
+
+# ---------------------------------------------------------------------------------------------
+# Calls of one signature, again and again
+
+
+def signatures():
+    """For each solver that keeps what a call found out: calls with these numbers."""
+
+    def cuts(c):
+        return jm.grid_cut(c, c.swapaxes(-1, -2), abs(c[:2]))
+
+    return {
+        "assignment": jm.solve_assignment,
+        "maximize": lambda c: jm.solve_assignment(c, maximize=True, method="auto"),
+        "prices": lambda c: jm.solve_assignment(c, unmatched_cost=c[0] / 2),
+        "masks": lambda c: jm.solve_assignment(c, row_mask=c[0] > 0.3, col_mask=c[1] > 0.3),
+        "capacities": lambda c: jm.solve_assignment(c, col_capacity=2),
+        "transport": lambda c: jm.solve_transport(c, c[0] / c[0].sum(), c[1] / c[1].sum()),
+        "partial": lambda c: jm.solve_transport(c, c[0], c[1], partial=0.5),
+        "k_best": lambda c: jm.k_best_assignments(c, 3),
+        "points": lambda c: jm.solve_assignment_points(c[:, :2], c[:, 1:3]),
+        "transport_points": lambda c: jm.solve_transport_points(
+            c, c + 1, c[0] / c[0].sum(), c[1] / c[1].sum()
+        ),
+        "grid_cut": cuts,
+        "pairs": jm.linear_sum_assignment,
+    }
+
+
+@pytest.mark.parametrize("name", signatures())
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_repeated_calls_answer_as_first_ones(name, kind, monkeypatch):
+    """Whatever the numbers are: each call has others, and the statuses are not all the same."""
+    monkeypatch.setattr(place, "_calls", {})
+    monkeypatch.setattr(place, "CALLS_BEFORE_COMPILATION", 3)
+    call = signatures()[name]
+    rng = np.random.default_rng(1)
+    costs = [rng.random((5, 5)).astype(np.float32) for _ in range(9)]
+    costs[4][0, 0] = np.nan
+    costs[6][1] = np.inf
+
+    def answer(c):
+        try:
+            return call(kind(c))
+        except ValueError as error:
+            return str(error)
+
+    got = [answer(c) for c in costs]
+    monkeypatch.setattr(place, "CALLS_BEFORE_COMPILATION", 10**9)
+    monkeypatch.setattr(repeated, "_signature", lambda *_: None)
+    for c, ours in zip(costs, got, strict=True):
+        theirs = answer(c)
+        assert isinstance(theirs, type(ours))
+        if isinstance(ours, str):
+            assert ours == theirs
+            continue
+        for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            assert type(x) is type(y) and x.dtype == y.dtype
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
+def test_a_repeated_call_runs_the_native_call_alone(monkeypatch):
+    costs, mass = uniform(5, 6), np.full(5, 0.2)
+    more = np.full(6, 1 / 6)
+    first = jm.solve_assignment(costs), jm.solve_transport(costs, mass, more)
+    monkeypatch.setattr("jaxmatch._assignment.solve.as_problem", None)
+    monkeypatch.setattr("jaxmatch._transport.solve.as_problem", None)
+    again = jm.solve_assignment(costs.copy()), jm.solve_transport(costs.copy(), mass, more)
+    assert_same_bits(again, first)
+    again[0].col4row[:] = 9  # results are the caller's
+    assert_same_bits(jm.solve_assignment(costs), first[0])
+    with pytest.raises(TypeError):  # another dtype is another signature
+        jm.solve_assignment(costs.astype(np.float32))
+
+
+def test_one_array_for_two_arguments():
+    """It does not tell which argument an operand of the native call is."""
+    costs, mass = uniform(5, 5), np.full(5, 0.2)
+    other = np.array([0.1, 0.3, 0.2, 0.2, 0.2])
+    jm.solve_transport(costs, mass, mass)
+    got = jm.solve_transport(costs, mass, other)
+    assert_same_bits(got, jm.solve_transport(costs.tolist(), mass, other))
+
+
+def test_precision_is_part_of_a_signature():
+    costs = uniform(5, 5).astype(np.float32)
+    for wide in (False, True, False):
+        with x64(wide):
+            assert jm.solve_assignment(costs).cost.dtype == (np.float64 if wide else np.float32)
 
 
 def least_seconds(call, calls=300):

@@ -1,0 +1,153 @@
+"""Repeated calls outside of a trace: what the first ones found out is kept.
+
+A solver checks its arguments, picks a place and prepares a native call. For arrays of the same
+shapes and dtypes, and the same options, all of that comes out alike. So a later call on NumPy
+arrays runs the prepared native call alone, if the solver computes nothing else. On JAX arrays, many
+calls of one signature are worth a program that is compiled for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+from jaxmatch._common.given import BOOLEAN, IN_PLACE
+from jaxmatch._common.switches import compiled
+from jaxmatch._ffi import place as places
+from jaxmatch._ffi.host_call import Plan, call_by_plan, recorded_calls
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_MOST_SIGNATURES = 4096
+_STATIC = frozenset([bool, int, str, NoneType])
+_ARRAY = ("array",)  # stands for an array among static arguments
+_DTYPES = IN_PLACE | BOOLEAN
+
+
+class _Prepared(NamedTuple):
+    """A native call whose operands are arguments, and whose results are the fields of a result."""
+
+    plan: Plan
+    order: tuple[int, ...]  # the argument that is each operand
+    kind: type
+    fields: tuple[tuple[str, tuple[int, ...], np.dtype, int, int], ...]  # as in `Plan.results`
+
+    def __call__(self, arrays: list[Any]) -> Any:
+        memory = call_by_plan(self.plan, [arrays[k] for k in self.order])
+        result = object.__new__(self.kind)
+        result.__dict__.update(
+            {
+                name: np.ndarray(shape, dtype, memory[k], offset)
+                for name, shape, dtype, k, offset in self.fields
+            }
+        )
+        return result
+
+
+def repeated(*looked_at: str) -> Callable[[Function], Function]:
+    """Decorator of solvers. `looked_at`: arguments whose values a compiled program cannot read.
+
+    With one of these nothing is compiled. Calls with anything but plain arrays and options run the
+    function itself.
+    """
+
+    def decorate(function: Function) -> Function:
+        names = tuple(inspect.signature(function).parameters)
+        known: dict[Any, Callable[[list[Any]], Any] | int] = {}
+
+        @lru_cache
+        def program(given: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+            """Compiled for these arguments; arrays are `_ARRAY` there, and given in order."""
+
+            def call(*arrays: Any) -> Any:
+                left = iter(arrays)
+                return function(**{name: next(left) if x is _ARRAY else x for name, x in given})
+
+            call.__name__ = call.__qualname__ = function.__name__
+            return compiled()(call)
+
+        def compiled_call(args: Any, kwargs: Any) -> Callable[[list[Any]], Any]:
+            given = (dict(zip(names, args, strict=False)) | kwargs).items()
+            run = program(tuple((name, x if type(x) in _STATIC else _ARRAY) for name, x in given))
+            return lambda arrays: run(*arrays)
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            arrays: list[Any] = []
+            key = _signature(args, kwargs, arrays)
+            if key is None:
+                return function(*args, **kwargs)
+            before = known.get(key, 0)
+            if not isinstance(before, int):
+                return before(arrays)
+            if len(known) >= _MOST_SIGNATURES:
+                known.clear()
+            known[key] = before + 1
+            if isinstance(arrays[0], jax.Array):
+                often = before >= places.CALLS_BEFORE_COMPILATION
+                if often and kwargs.keys().isdisjoint(looked_at):
+                    known[key] = compiled_call(args, kwargs)
+            elif not before:
+                result, prepared = _prepare(function, args, kwargs, arrays)
+                known[key] = prepared or 1
+                return result
+            return function(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
+    """All that a call depends on but the numbers in its `arrays`, which are collected.
+
+    None for calls that are not repeated: in a trace, of no array, of arrays on other devices than
+    one CPU or of both kinds, and of arguments that are converted.
+    """
+    key: list[Any] = [jax.config.jax_enable_x64]  # type: ignore[attr-defined]
+    for x in (*args, *kwargs.values()):
+        kind = type(x)
+        if kind in _STATIC:
+            key.append((kind, x))
+            continue
+        if not (kind is np.ndarray or places.is_on_cpu(x)) or x.dtype not in _DTYPES:
+            return None
+        if arrays and type(arrays[0]) is not kind:
+            return None
+        key += (x.shape, x.dtype)
+        arrays.append(x)
+    if not arrays or (type(arrays[0]) is np.ndarray and places.default_platform() != "cpu"):
+        return None
+    return type(arrays[0]), len(args), *kwargs, *key
+
+
+def _prepare(
+    function: Callable[..., Any], args: Any, kwargs: Any, arrays: list[np.ndarray]
+) -> tuple[Any, _Prepared | None]:
+    """Calls the function, and the native call that this was, if it was nothing else."""
+    with recorded_calls() as calls:
+        result = function(*args, **kwargs)
+    at = {id(x): k for k, x in enumerate(arrays)}
+    if len(calls) != 1 or len(at) < len(arrays):
+        return result, None
+    plan, operands, results = calls[0]
+    order = tuple(at.get(id(x), -1) for x in operands)
+    of_results = {id(x): k for k, x in enumerate(results)}
+    fields = {
+        name: of_results.get(id(x), -1) for name, x in getattr(result, "__dict__", {}).items()
+    }
+    if sorted(order) != [*range(len(arrays))] or not fields or -1 in fields.values():
+        return result, None
+    return result, _Prepared(
+        plan,
+        order,
+        type(result),
+        tuple((name, *plan.results[k]) for name, k in fields.items()),
+    )
