@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JAX_PLATFORMS ?= cpu
 
 # What an installed package has to be built again for.
-SOURCES := pyproject.toml jaxmatch/_ffi/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
+SOURCES := pyproject.toml jaxmatch/_library/abi.py jaxmatch/_common/status.py $(shell find ffi -type f)
 
 # What `make test` lints again for.
 LINTED := .ci/smoke.py .clang-format pyproject.toml $(shell find benchmarks docs examples ffi \

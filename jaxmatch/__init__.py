@@ -23,8 +23,6 @@ from jaxmatch._common.result import MinimumCut as MinimumCut
 from jaxmatch._common.result import Transport as Transport
 from jaxmatch._common.status import Status as Status
 from jaxmatch._ffi.export import export_safety_checks as export_safety_checks
-from jaxmatch._ffi.libraries import has_cpu_library as has_cpu_library
-from jaxmatch._ffi.libraries import has_cuda_library as has_cuda_library
 from jaxmatch._flow.check import FlowCheck as FlowCheck
 from jaxmatch._flow.check import check_flow as check_flow
 from jaxmatch._flow.cut_check import MinimumCutCheck as MinimumCutCheck
@@ -37,6 +35,8 @@ from jaxmatch._grid_cut.solve import grid_cut as grid_cut
 from jaxmatch._k_best.check import KBestCheck as KBestCheck
 from jaxmatch._k_best.result import KBestAssignments as KBestAssignments
 from jaxmatch._k_best.solve import k_best_assignments as k_best_assignments
+from jaxmatch._library.libraries import has_cpu_library as has_cpu_library
+from jaxmatch._library.libraries import has_cuda_library as has_cuda_library
 from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph

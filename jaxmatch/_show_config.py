@@ -11,9 +11,9 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from jaxmatch._ffi.abi import ABI
-from jaxmatch._ffi.gpu_generations import gpu_generations
-from jaxmatch._ffi.libraries import loaded_libraries
+from jaxmatch._library.abi import ABI
+from jaxmatch._library.gpu_generations import gpu_generations
+from jaxmatch._library.libraries import loaded_libraries
 
 
 # They change which code runs.

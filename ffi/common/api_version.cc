@@ -9,7 +9,7 @@
 // runtime would stop the backend from starting.
 extern "C" JAXMATCH_EXPORT int jaxmatch_ffi_api_minor() { return XLA_FFI_API_MINOR; }
 
-// The number in jaxmatch/_ffi/abi.py when this library was built.
+// The number in jaxmatch/_library/abi.py when this library was built.
 extern "C" JAXMATCH_EXPORT int jaxmatch_abi() { return JAXMATCH_ABI; }
 
 // The version of the package and a hash of the native sources.

@@ -21,12 +21,12 @@ from jaxmatch._assignment.capacity_problem import (
 )
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value
+from jaxmatch._common.place import place_of
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import place_of
 from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem

@@ -21,6 +21,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import BY_JAX, Place, current_place
 from jaxmatch._common.proof import (
     add_at,
     flushed_to,
@@ -37,7 +38,6 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.tighten import Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-from jaxmatch._ffi.place import BY_JAX, Place, current_place
 from jaxmatch._transport.check import (
     are_different,
     at,

@@ -11,8 +11,8 @@ import numpy as np
 from jaxmatch._assignment.problem import _broadcast, as_col_dual, as_cost, as_mask
 from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.given import INTEGERS, typed
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.typing import Array, ArrayLike, Int, Num
-from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.dummies import as_unmatched_cost
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem

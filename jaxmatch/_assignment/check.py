@@ -15,11 +15,11 @@ from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import ArrayLike
-from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 @unchecked

@@ -19,12 +19,12 @@ from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import distances, recomputed
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.large_numbers import solve_without_large_numbers
 from jaxmatch._sparse_assignment.native import near_assignment, sparse_assignment

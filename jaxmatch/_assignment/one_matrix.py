@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
+from jaxmatch._common.place import CALLS_BEFORE_COMPILATION, Place, came_often, here
 from jaxmatch._common.typing import Array
 from jaxmatch._ffi.host_call import Plan, call_by_plan, plan_of
-from jaxmatch._ffi.place import CALLS_BEFORE_COMPILATION, Place, came_often, here
 from jaxmatch._ffi.results import assignment_fields_of
 
 

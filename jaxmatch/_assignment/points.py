@@ -40,11 +40,11 @@ from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, chec
 from jaxmatch._common.distances import as_points, directions, distances, recomputed
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value
+from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision, place_of
 from jaxmatch._common.proof import constant, proof_float
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
-from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision, place_of
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._ffi.sizes import most
 

@@ -11,10 +11,10 @@ from jax import lax
 
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import BOOLEAN, NARROW, REAL
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
-from jaxmatch._ffi.place import BY_JAX, Place
 
 
 class AssignmentProblem(NamedTuple):

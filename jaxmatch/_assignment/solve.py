@@ -26,13 +26,13 @@ from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.arguments import as_count, as_seconds, check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
+from jaxmatch._common.place import place_of
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_at_most
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
-from jaxmatch._ffi.place import place_of
 from jaxmatch._ffi.repeated import repeated
 
 

@@ -20,9 +20,9 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int
-from jaxmatch._ffi import libraries
 from jaxmatch._ffi.dispatch import by_platform, until_done
 from jaxmatch._ffi.sizes import size
+from jaxmatch._library import libraries
 
 
 # Takes the number of matched rows and the number of rows to match.

@@ -17,11 +17,11 @@ from jaxmatch._bottleneck.result import BottleneckAssignment, BottleneckCheck
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.full_range import widen
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import is_inverse, module_of, take_pairs
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 @unchecked

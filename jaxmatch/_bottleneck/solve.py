@@ -16,14 +16,14 @@ from jaxmatch._bottleneck.result import BottleneckAssignment
 from jaxmatch._bottleneck.search import Pairs, Sides, find, first, own_keys
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.gradient import apart, entries, envelope_value, is_constant, sum_where
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi import libraries
-from jaxmatch._ffi.place import current_place, in_full_precision
+from jaxmatch._library import libraries
 
 
 @unchecked

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.given import BOOLEAN, INTEGERS, NARROW, REAL, SOLVED, cut, require, typed
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.typing import Array, ArrayLike
-from jaxmatch._ffi.place import BY_JAX, Place
 
 
 R = TypeVar("R")

@@ -12,11 +12,11 @@ from jax import lax
 
 from jaxmatch._common.arguments import as_array, check_name
 from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.promotion import common_dtype, module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float
-from jaxmatch._ffi.place import BY_JAX, Place
 
 
 _MOST_DIFFERENCES = 2**18  # at once, in the cache of a core

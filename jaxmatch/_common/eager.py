@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.given import numeric
+from jaxmatch._common.place import NEVER_COMPILED, Place, place_of, to_numpy
 from jaxmatch._common.switches import compiled
-from jaxmatch._ffi.place import NEVER_COMPILED, Place, place_of, to_numpy
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

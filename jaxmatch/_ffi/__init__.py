@@ -1,6 +1,1 @@
-"""The only package that uses `jax.ffi`: loads the native libraries and wraps their targets."""
-
-from jaxmatch._ffi import libraries
-
-
-libraries.load()
+"""Calls of the native targets: under `jit` and outside, and the choice by platform."""

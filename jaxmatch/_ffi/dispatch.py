@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._common.typing import Array, Bool
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 R = TypeVar("R")

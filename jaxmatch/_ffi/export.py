@@ -2,7 +2,7 @@
 
 from jax import export
 
-from jaxmatch._ffi.libraries import all_targets
+from jaxmatch._library.libraries import all_targets
 
 
 def export_safety_checks() -> list[export.DisabledSafetyCheck]:

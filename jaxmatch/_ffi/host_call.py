@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxmatch._ffi.libraries import cpu_library
+from jaxmatch._library.libraries import cpu_library
 
 
 _ALIGNMENT = 64  # of results, as in XLA

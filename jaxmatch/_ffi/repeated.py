@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
+from jaxmatch._common import place as places
 from jaxmatch._common.given import BOOLEAN, IN_PLACE
 from jaxmatch._common.switches import compiled
-from jaxmatch._ffi import place as places
 from jaxmatch._ffi.host_call import Plan, call_by_plan, recorded_calls
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 
-from jaxmatch._ffi.libraries import any_library
+from jaxmatch._library.libraries import any_library
 
 
 @lru_cache(maxsize=4096)

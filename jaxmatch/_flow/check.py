@@ -19,6 +19,7 @@ from jaxmatch._common.arguments import as_array, as_result
 from jaxmatch._common.full_range import Parts, choose, in_order, widen
 from jaxmatch._common.given import require
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import Place, current_place, in_full_precision
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.proof import add_at, module_of, over_problems, proof_float, repeat
 from jaxmatch._common.registered import registered
@@ -27,7 +28,6 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import Place, current_place, in_full_precision
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from jaxmatch._common.arguments import as_result, solved_dtype
 from jaxmatch._common.given import require
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import constant, module_of
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Flow, MinimumCut
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
-from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._flow.check import (
     as_capacity,
     broadcast,

@@ -12,12 +12,12 @@ import numpy as np
 from jaxmatch._common.arguments import as_array, as_count, as_options, check_name, solved_dtype
 from jaxmatch._common.given import as_given
 from jaxmatch._common.gradient import apart, envelope_value, sum_where
+from jaxmatch._common.place import Place, place_of
 from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._flow.methods import CHOICES, METHODS, OPTIONS, solve_flow, solve_here
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.given import require
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Int
-from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._flow.cut_check import ADVICE, MinimumCutCheck, check_cut
 from jaxmatch._flow.network import FlowNetwork, network_on_host
 from jaxmatch._grid_cut.solve import as_capacities, as_connectivity

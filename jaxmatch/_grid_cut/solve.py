@@ -13,6 +13,7 @@ from jaxmatch._common.arguments import as_array, check_name, solved_dtype
 from jaxmatch._common.given import as_given
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, sum_where
 from jaxmatch._common.limits import MOST_CELLS
+from jaxmatch._common.place import Place, place_of
 from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
@@ -21,7 +22,6 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.dispatch import Method, by_platform
-from jaxmatch._ffi.place import Place, place_of
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut

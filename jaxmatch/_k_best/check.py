@@ -14,6 +14,7 @@ from jaxmatch._assignment.certificate import DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import (
     flushed_to,
     is_inverse,
@@ -28,7 +29,6 @@ from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-from jaxmatch._ffi.place import current_place, in_full_precision
 
 
 if TYPE_CHECKING:

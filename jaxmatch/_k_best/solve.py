@@ -13,12 +13,12 @@ from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
+from jaxmatch._common.place import place_of
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import place_of
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._k_best import xla as _xla_k_best
 from jaxmatch._k_best.native import fits_cuda, k_best

@@ -14,13 +14,13 @@ import numpy as np
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.given import require
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import add_at, module_of, over_problems
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int
-from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 
 

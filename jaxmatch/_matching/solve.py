@@ -15,12 +15,12 @@ from jaxmatch._common.arguments import as_count, as_options, check_name
 from jaxmatch._common.given import INTEGERS, as_given, is_of_kind, typed
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.indices import existing
+from jaxmatch._common.place import BY_JAX, Place, place_of
 from jaxmatch._common.result import Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Int
 from jaxmatch._ffi.dispatch import Method, by_platform, until_done
-from jaxmatch._ffi.place import BY_JAX, Place, place_of
 from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow

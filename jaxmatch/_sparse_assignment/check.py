@@ -17,6 +17,7 @@ from jax import lax
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_assignment, check_name
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import (
     TOLERANCE,
     flushed_to,
@@ -38,7 +39,6 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
-from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import (

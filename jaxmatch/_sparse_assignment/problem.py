@@ -12,10 +12,10 @@ import numpy as np
 from jaxmatch._assignment.problem import as_col_dual, as_mask
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.given import NARROW
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
-from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 from jaxmatch._transport.problem import expanded
 

@@ -10,7 +10,7 @@ from jaxmatch._common.limits import MOST_GRAPH_EDGES, MOST_VERTICES
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
 from jaxmatch._ffi.host_call import host_call
-from jaxmatch._ffi.libraries import has_cpu_library
+from jaxmatch._library.libraries import has_cpu_library
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.solve import solve_sparse_assignment
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
+from jaxmatch._common.place import place_of
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -19,7 +20,6 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import place_of
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
 from jaxmatch._sparse_assignment import dense, large_numbers
 from jaxmatch._sparse_assignment import xla as _xla_sparse

@@ -17,6 +17,7 @@ from jax import lax
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED, require
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._common.proof import (
     flushed_to,
     is_tiny,
@@ -36,7 +37,6 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.tighten import WORTH_IT, Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._ffi.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
 from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand
 from jaxmatch._transport.dummies import as_unmatched_cost

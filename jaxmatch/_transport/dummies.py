@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.arguments import MUST, as_array
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import Transport
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
-from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.problem import TransportProblem
 
 

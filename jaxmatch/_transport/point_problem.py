@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.distances import as_points, directions, distances
 from jaxmatch._common.given import BOOLEAN, REAL
+from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import result_float
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
-from jaxmatch._ffi.place import BY_JAX, Place
 from jaxmatch._transport.problem import Origin, TransportProblem, as_masses, expanded
 
 

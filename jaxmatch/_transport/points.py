@@ -13,6 +13,7 @@ from jaxmatch._common.arguments import check_name
 from jaxmatch._common.distances import METRICS, distances
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
+from jaxmatch._common.place import place_of
 from jaxmatch._common.promotion import module_of
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
@@ -20,7 +21,6 @@ from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import place_of
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport import solve as _dense
 from jaxmatch._transport.dummies import without_dummies

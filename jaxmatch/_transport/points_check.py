@@ -6,13 +6,13 @@ import math
 from functools import partial as bind
 
 from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import constant, over_problems
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._common.typing import Array, ArrayLike
-from jaxmatch._ffi.place import current_place, in_full_precision
 from jaxmatch._transport.check import TransportCheck, as_claim, check_plan, existing
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.point_problem import PointProblem, as_point_problem

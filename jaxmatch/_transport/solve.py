@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, entries, envelope_value, fixed_along, is_constant
+from jaxmatch._common.place import place_of
 from jaxmatch._common.result import Transport
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
-from jaxmatch._ffi.place import place_of
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport import xla as _xla_transport
 from jaxmatch._transport.dummies import (

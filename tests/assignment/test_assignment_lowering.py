@@ -10,7 +10,7 @@ from helpers import x64
 
 import jaxmatch as jm
 from jaxmatch._assignment import native
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 BLOCKS, CORE, UNITS = "jaxmatch_assignment", "jaxmatch_assignment_core", "jaxmatch_transport"

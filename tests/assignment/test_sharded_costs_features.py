@@ -20,7 +20,7 @@ from sharded_helpers import (
 )
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 def permutation_matrix(res, shape):

@@ -13,7 +13,8 @@ from scipy.stats import wasserstein_distance
 
 import jaxmatch as jm
 from jaxmatch import estimators, losses
-from jaxmatch._ffi import place, repeated
+from jaxmatch._common import place
+from jaxmatch._ffi import repeated
 
 
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from export_cases import Case, cases, exported
 from helpers import assert_same_bits
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 PROGRAM = ROOT / "tests" / "common" / "programs" / "reload_exported.py"

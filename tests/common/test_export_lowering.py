@@ -4,7 +4,7 @@ import pytest
 from export_cases import cases, exported
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 pytestmark = pytest.mark.skipif(

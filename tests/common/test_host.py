@@ -15,7 +15,7 @@ import scipy.sparse
 from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
-from jaxmatch._ffi import place as _host
+from jaxmatch._common import place as _host
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ for a, b in ((first, second), (second, first)):
     assert b.assignment_matrix(jnp.eye(3), estimator=rule).sum() == 3
     assert b.losses.spo_plus_loss(oracle, jnp.eye(3), jnp.eye(3)).loss == 0
 
-for name in ("jaxmatch", "jaxmatch.losses", "jaxmatch._common.result", "jaxmatch._ffi.libraries"):
+for name in ("", ".losses", "._common.result", "._library.libraries"):
+    name = "jaxmatch" + name
     importlib.reload(sys.modules[name])
 assert second.solve_assignment(C).cost == 0 and jax.jit(second.solve_assignment)(C).cost == 0
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import jaxmatch as jm
-from jaxmatch._ffi.libraries import has_cpu_library
+from jaxmatch._library.libraries import has_cpu_library
 
 
 PROGRAM = Path(__file__).parent / "programs/interrupted.py"

@@ -16,8 +16,8 @@ import pytest
 import jaxmatch as jm
 from jaxmatch._assignment import native_large
 from jaxmatch._ffi.call import native_call
-from jaxmatch._ffi.libraries import has_cpu_library
 from jaxmatch._ffi.results import assignment_fields
+from jaxmatch._library.libraries import has_cpu_library
 from jaxmatch._matching import native as _matching
 
 

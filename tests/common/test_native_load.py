@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import jaxmatch
-from jaxmatch._ffi import find, libraries, noop
-from jaxmatch._ffi.find import find_library
+from jaxmatch._ffi import noop
+from jaxmatch._library import find, libraries
+from jaxmatch._library.find import find_library
 
 
 def _run(code: str, **environ: object) -> subprocess.CompletedProcess:

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxmatch as jm
-from jaxmatch._ffi.gpu_generations import gpu_generations
+from jaxmatch._library.gpu_generations import gpu_generations
 from jaxmatch._show_config import config
 
 

@@ -321,8 +321,8 @@ def test_in_a_scan_and_without_native_libraries(shared, monkeypatch):
     given = tuple(jnp.asarray(x, jnp.int32) for x in (capacity, source, sink))
     total, values = jax.jit(partial(jax.lax.scan, step))(jnp.int32(0), given)
     np.testing.assert_array_equal(values, jm.maximum_flow(*shared).value)
-    monkeypatch.setattr("jaxmatch._ffi.libraries.has_cpu_library", lambda: False)
-    monkeypatch.setattr("jaxmatch._ffi.libraries.has_cuda_library", lambda: False)
+    monkeypatch.setattr("jaxmatch._library.libraries.has_cpu_library", lambda: False)
+    monkeypatch.setattr("jaxmatch._library.libraries.has_cuda_library", lambda: False)
     alone = jm.maximum_flow(network, *(x[:7] for x in given))  # of a shape that is not compiled yet
     np.testing.assert_array_equal(alone.value, values[:7])
     assert total == values.sum()

@@ -10,7 +10,7 @@ from helpers import native_calls, x64
 from jax.sharding import AxisType, PartitionSpec
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 def lowered(monkeypatch, call, *arguments):

@@ -17,8 +17,8 @@ import ml_dtypes  # noqa: F401 (names bfloat16 to NumPy)
 import numpy as np
 
 from jaxmatch._ffi.host_call import plan_of
-from jaxmatch._ffi.libraries import cpu_library
 from jaxmatch._ffi.sizes import size
+from jaxmatch._library.libraries import cpu_library
 
 
 CALLS = Path(__file__).with_name("calls.json")
@@ -127,7 +127,7 @@ def _filled(x: np.ndarray) -> int:
 
 
 def targets() -> Sequence[str]:
-    from jaxmatch._ffi import libraries
+    from jaxmatch._library import libraries
 
     return libraries._TARGETS["cpu"]
 

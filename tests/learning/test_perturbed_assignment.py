@@ -12,7 +12,7 @@ import pytest
 from estimator_helpers import numpy_noise, threefry13
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 from jaxmatch.estimators import Perturbed, _native, _samples, assignment_oracle
 from jaxmatch.estimators._noise import NOISES, noise_of, noise_streams
 

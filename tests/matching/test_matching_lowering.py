@@ -10,7 +10,7 @@ from jax.sharding import AxisType, PartitionSpec
 from matching_helpers import assert_maximum, from_edges
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 def lowered(monkeypatch, size, platform="cuda", **given):

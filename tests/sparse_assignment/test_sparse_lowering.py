@@ -9,7 +9,7 @@ import pytest
 from helpers import native_calls, x64
 
 import jaxmatch as jm
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 def targets(monkeypatch, solve, *arguments):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import jax
 
-from jaxmatch._ffi.abi import ABI
-from jaxmatch._ffi.find import LIBRARIES, NO_LIBRARIES, find_library, how_to_install
+from jaxmatch._library.abi import ABI
+from jaxmatch._library.find import LIBRARIES, NO_LIBRARIES, find_library, how_to_install
 
 
 # All native targets. The exported C symbol has the same name, in both libraries.

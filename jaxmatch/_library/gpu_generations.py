@@ -1,6 +1,6 @@
 """The GPU generations that a CUDA library has machine code for.
 
-`python jaxmatch/_ffi/gpu_generations.py LIBRARY` prints them, such as 90, one a line.
+`python jaxmatch/_library/gpu_generations.py LIBRARY` prints them, such as 90, one a line.
 """
 
 import struct

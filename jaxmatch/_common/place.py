@@ -19,7 +19,7 @@ from jax.sharding import SingleDeviceSharding
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.result import result_float
 from jaxmatch._common.switches import compiled
-from jaxmatch._ffi import libraries
+from jaxmatch._library import libraries
 
 
 T = TypeVar("T")
