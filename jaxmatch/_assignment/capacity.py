@@ -30,7 +30,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
-from jaxmatch._transport.solve import _METHODS, _value_jvp
+from jaxmatch._transport.solve import METHODS, value_jvp
 
 
 # Totals of capacities saturate here. At most so many pairs are matched.
@@ -88,8 +88,8 @@ def refuse(unsupported: dict[str, Any], method: str = "auto") -> None:
     for name, x in unsupported.items():
         if x is not None:
             raise ValueError(f"`{name}` does not go with capacities; leave it out.")
-    if method not in [*_METHODS]:
-        raise ValueError(f"With capacities, `method` is one of {[*_METHODS]}, got {method!r}.")
+    if method not in [*METHODS]:
+        raise ValueError(f"With capacities, `method` is one of {[*METHODS]}, got {method!r}.")
 
 
 @compiled(static_argnames=("maximize", "method", "as_plan"))
@@ -97,8 +97,8 @@ def _solve(
     problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
 ) -> CapacitatedAssignment | Transport:
     def balanced(problem: TransportProblem) -> Transport:
-        res = apart(_METHODS[method])(problem, maximize=maximize)
-        return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
+        res = apart(METHODS[method])(problem, maximize=maximize)
+        return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
 
     def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
         dense = partial(with_dummies, maximize=maximize)

@@ -18,7 +18,7 @@ from jaxmatch._assignment.capacity import (
 from jaxmatch._assignment.capacity_check import as_claim, check_pairs
 from jaxmatch._assignment.capacity_problem import CapacityProblem, as_capacities, check_minimum
 from jaxmatch._assignment.certificate import AssignmentCheck
-from jaxmatch._assignment.problem import _broadcast, as_mask
+from jaxmatch._common.cost_arguments import as_mask, broadcast
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
@@ -43,7 +43,7 @@ def as_problem(
 
     def expand(k: int, size: int) -> Array:
         each = jnp.asarray(np.int32(1) if given[k] is None else given[k])
-        return _broadcast(names[k], each, (size,), jnp)
+        return broadcast(names[k], each, (size,), jnp)
 
     n, m = len(x), len(y)
     problem = PointProblem(

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.problem import _broadcast, as_col_dual, as_cost, as_mask
 from jaxmatch._assignment.stepping import Progress
+from jaxmatch._common.cost_arguments import as_col_dual, as_cost, as_mask, broadcast
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.typing import Array, ArrayLike, Int, Num
@@ -118,7 +118,7 @@ def as_capacity_problem(
 
     def expand(name: str, x: Array | None, size: int) -> Array:
         given = place.xp.asarray(np.int32(1) if x is None else x)
-        return _broadcast(name, given, (*batch, size), place.xp)
+        return broadcast(name, given, (*batch, size), place.xp)
 
     transport = TransportProblem(
         cost,

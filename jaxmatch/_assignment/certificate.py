@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._common.blocks import blocks_of
 from jaxmatch._common.proof import (
-    Pair,
     add_up,
-    blocks_of,
+    as_costs,
     exact_sum,
     flushed_to,
     is_inverse,
@@ -51,13 +51,6 @@ class AssignmentCheck(Check):
     valid: Bool[Array, "..."]
     optimal: Bool[Array, "..."]
     gap: Float[Array, "..."]
-
-
-def as_costs(cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool) -> Pair:
-    """Costs to minimise, +inf where there is no pair. NaN becomes −inf, which proves nothing."""
-    xp, (c, c_rest) = module_of(cost), split(cost, maximize)
-    c = xp.where(exists, c, xp.inf)
-    return xp.where(xp.isnan(c), -xp.inf, c), c_rest
 
 
 class RowReductions(NamedTuple):

@@ -11,9 +11,10 @@ from jax import lax
 
 from jaxmatch._assignment.capacity_check import check_with_capacities
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
-from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_problem
+from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
+from jaxmatch._common.cost_arguments import as_cost
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport

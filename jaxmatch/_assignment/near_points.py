@@ -14,9 +14,10 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import METHODS
 from jaxmatch._assignment.near_pairs import near_graph, room_for
 from jaxmatch._assignment.partition import Partition
-from jaxmatch._assignment.problem import AssignmentProblem, as_mask
+from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_array
+from jaxmatch._common.cost_arguments import as_mask
 from jaxmatch._common.distances import distances, recomputed
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
 from jaxmatch._common.place import BY_JAX, Place

@@ -28,15 +28,16 @@ from jaxmatch._assignment.near_points import (
 )
 from jaxmatch._assignment.partition import Partition, partition_of
 from jaxmatch._assignment.points_gradient import value_jvp
-from jaxmatch._assignment.problem import as_mask
 from jaxmatch._assignment.sharded import (
     ShardedCosts,
     check_partition,
     solve_and_gather,
     solve_shards,
 )
-from jaxmatch._assignment.sharded_check import check_shards, rows_from
+from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
+from jaxmatch._common.blocks import rows_from
+from jaxmatch._common.cost_arguments import as_mask
 from jaxmatch._common.distances import as_points, directions, distances, recomputed
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value

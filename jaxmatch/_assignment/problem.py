@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from jaxmatch._common.arguments import MUST, as_array
-from jaxmatch._common.given import BOOLEAN, NARROW, REAL
+from jaxmatch._common.cost_arguments import as_col_dual, as_cost, as_mask, broadcast
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import result_float
-from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 
 
@@ -58,19 +56,6 @@ def as_problem(
     )
 
 
-def as_cost(
-    cost: ArrayLike, place: Place = BY_JAX, name: str = "cost", *, symbolic: bool = True
-) -> Num[Array, "... n m"]:
-    """`symbolic`: whether n and m may be symbolic."""
-    cost = as_array(name, cost, place)
-    cost = cost.astype(jnp.int32) if cost.dtype in NARROW else cost
-    if cost.ndim < 2:
-        raise ValueError(f"`{name}` must have shape [..., n, m], got {cost.shape}.")
-    if not symbolic:
-        require_sizes(name, cost.shape[-2:], "mask its padding (`row_mask`, `col_mask`)")
-    return cost
-
-
 def as_int32(x: Array) -> Array:
     """int64 as int32 if all numbers fit, for solvers without int64."""
     if x.dtype != np.int64 or x.size == 0:
@@ -79,28 +64,6 @@ def as_int32(x: Array) -> Array:
     if x.min() < fits.min or x.max() > fits.max:
         return x
     return x.astype(np.int32)
-
-
-def _broadcast(name: str, x: Array, shape: tuple[int, ...], xp: Any) -> Array:
-    if x.shape == shape:
-        return x
-    try:
-        return xp.broadcast_to(x, shape)
-    except ValueError:
-        raise ValueError(
-            f"`{name}` has shape {x.shape}, which does not broadcast to {shape} "
-            "(the batch shape of `cost` and one entry per row or column)."
-        ) from None
-
-
-def as_mask(
-    name: str, mask: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
-) -> Bool[Array, "..."] | None:
-    if mask is None:
-        return None
-    must = "be boolean (True: the entry exists)"
-    x = as_array(name, mask, place, BOOLEAN, must, "")
-    return _broadcast(name, x, shape, place.xp)
 
 
 def as_unmatched_cost(
@@ -117,20 +80,4 @@ def as_unmatched_cost(
         r = r.astype(result_float())
     else:  # with integer costs they stay integers: float32 would round them
         r = r.astype(jax.dtypes.canonicalize_dtype(np.int64))
-    return _broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)
-
-
-def as_col_dual(
-    col_dual: ArrayLike | None, shape: tuple[int, ...], place: Place = BY_JAX
-) -> Float[Array, "... m"] | None:
-    if col_dual is None:
-        return None
-    must = "be an Assignment or real column duals"
-    v = as_array("warm_start", col_dual, place, REAL - BOOLEAN, must)
-    if v.ndim > 0 and v.shape[-1] != shape[-1]:
-        raise ValueError(
-            f"`warm_start` has shape {v.shape}, but must have {shape}, one dual for each column "
-            "(leading dimensions broadcast)."
-        )
-    v = _broadcast("warm_start", v.astype(result_float()), shape, place.xp)
-    return v if place.native else lax.stop_gradient(v)
+    return broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)

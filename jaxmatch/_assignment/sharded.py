@@ -15,7 +15,7 @@ from jaxmatch._assignment import native_large, native_sharded
 from jaxmatch._assignment import xla as _xla_assignment
 from jaxmatch._assignment.native_sharded import DeviceState, GatheredBlocks
 from jaxmatch._assignment.partition import Partition, partition_of
-from jaxmatch._assignment.problem import as_mask
+from jaxmatch._common.cost_arguments import as_mask
 from jaxmatch._common.gradient import envelope_value, is_constant, sum_where
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import vary_alike, varying_axes

@@ -12,17 +12,12 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxmatch._assignment.certificate import (
-    AssignmentCheck,
-    DualBound,
-    RowReductions,
-    as_costs,
-    reduce_rows,
-)
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions, reduce_rows
 from jaxmatch._assignment.partition import Partition, partition_of
-from jaxmatch._assignment.problem import as_mask
 from jaxmatch._common.arguments import as_assignment
-from jaxmatch._common.proof import blocks_of, constant, module_of
+from jaxmatch._common.blocks import blocks_of, in_blocks, rows_from
+from jaxmatch._common.cost_arguments import as_mask
+from jaxmatch._common.proof import as_costs, constant, module_of
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.tighten import Blocks
@@ -30,9 +25,6 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
 
 
 T = TypeVar("T")
-
-# Costs in one block. The error-free arithmetic needs some ten numbers for each.
-_MOST_ENTRIES = 1 << 22
 
 
 def check_sharded(
@@ -171,32 +163,3 @@ def _reduce_shard(
     )  # at most one term is not 0
     own = jnp.where(has_pair.any(0), own, jnp.inf)
     return RowReductions(least, least_rest, own, own_rest, every.has_tiny.any(0))
-
-
-def rows_from(x: Array, first: Array | int, count: int) -> Array:
-    """A block of rows of an array, of NumPy or JAX."""
-    if module_of(x) is np:
-        return x[first : first + count]
-    return lax.dynamic_slice_in_dim(x, first, count)
-
-
-def in_blocks(
-    reduce_block: Callable[[Any, int], T], n: int, m: int, problems: int = 1, xp: Any = jnp
-) -> T:
-    """`reduce_block(first, count)` over all n rows, in blocks of at most `_MOST_ENTRIES` costs.
-
-    It returns a tree of arrays with an entry for each row, under `vmap` for so many `problems`.
-    """
-    if n == 0:
-        return reduce_block(xp.int32(0), 0)
-    if xp is np:
-        blocks = [reduce_block(first, count) for first, count in blocks_of(n, m)]
-        return jax.tree.map(lambda *x: np.concatenate(x), *blocks)
-    count = min(n, max(1, _MOST_ENTRIES // max(m * problems, 1)))
-    blocks = -(-n // count)
-    first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last one may overlap
-    reductions = lax.map(lambda first: reduce_block(first, count), first)
-    kept = n - (blocks - 1) * count
-    return jax.tree.map(
-        lambda x: jnp.concatenate([x[:-1].reshape(-1), x[-1, count - kept :]]), reductions
-    )

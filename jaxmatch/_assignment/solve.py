@@ -20,10 +20,11 @@ from jaxmatch._assignment.methods import (
     method_with_limit,
 )
 from jaxmatch._assignment.one_matrix import pairs_of_matrix
-from jaxmatch._assignment.problem import AssignmentProblem, as_cost, as_int32, as_problem
+from jaxmatch._assignment.problem import AssignmentProblem, as_int32, as_problem
 from jaxmatch._assignment.sharded import solve_sharded
 from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.arguments import as_count, as_seconds, check_name
+from jaxmatch._common.cost_arguments import as_cost
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.place import place_of

@@ -22,7 +22,6 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 T = TypeVar("T")
 
-_BLOCK = 1 << 15  # numbers
 
 # An unevaluated sum: a float, and a rest where a long integer does not fit into one float.
 Pair = tuple[Array, Array | None]
@@ -69,12 +68,6 @@ def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any)
         return jax.tree.map(lambda x: np.empty((*batch, *x.shape), x.dtype), one(*zeros))
     results = [one(*problem) for problem in every]
     return jax.tree.map(lambda *x: np.reshape(np.stack(x), (*batch, *x[0].shape)), *results)
-
-
-def blocks_of(n: int, m: int) -> list[tuple[int, int]]:
-    """The first row and the number of rows of blocks of n rows, which stay in a core's cache."""
-    count = max(1, _BLOCK // max(m, 1))
-    return [(k, min(count, n - k)) for k in range(0, n, count)]
 
 
 def add_at(size: int, index: Int[Array, " k"], x: Num[Array, " k"]) -> Num[Array, " size"]:
@@ -251,6 +244,13 @@ def split(x: Num[Array, "..."], negate: bool) -> Pair:
     low = x - xp.left_shift(high, half)
     high, low = high.astype(f) * 2.0 ** (bits // 2), low.astype(f)
     return exact_sum(-high, -low) if negate else exact_sum(high, low)
+
+
+def as_costs(cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool) -> Pair:
+    """Costs to minimise, +inf where there is no pair. NaN becomes −inf, which proves nothing."""
+    xp, (c, c_rest) = module_of(cost), split(cost, maximize)
+    c = xp.where(exists, c, xp.inf)
+    return xp.where(xp.isnan(c), -xp.inf, c), c_rest
 
 
 def minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.certificate import as_costs
-from jaxmatch._assignment.sharded_check import in_blocks, rows_from
+from jaxmatch._common.blocks import blocks_of, in_blocks, rows_from
 from jaxmatch._common.distances import distances, recomputed
-from jaxmatch._common.proof import blocks_of, is_tiny, minus, module_of, proof_float, sum_down
+from jaxmatch._common.proof import as_costs, is_tiny, minus, module_of, proof_float, sum_down
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 

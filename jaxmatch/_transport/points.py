@@ -104,7 +104,7 @@ def solve_transport_points(
         demand=demand,
         partial=partial,
         unmatched_cost=unmatched_cost,
-        warm_start=_dense._duals_of(warm_start),
+        warm_start=_dense.duals_of(warm_start),
         row_mask=row_mask,
         col_mask=col_mask,
     )
@@ -182,7 +182,7 @@ def _network_simplex(problem: PointProblem, *, metric: str, maximize: bool) -> T
 
 
 def _twin(problem: PointProblem, *, metric: str, maximize: bool) -> Transport:
-    return _dense._twin(stored(problem, metric), maximize=maximize)
+    return _dense.twin(stored(problem, metric), maximize=maximize)
 
 
 _METHODS: dict[str, Callable[..., Transport]] = {

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.problem import as_col_dual, as_cost, as_mask
 from jaxmatch._common.arguments import as_array
+from jaxmatch._common.cost_arguments import as_col_dual, as_cost, as_mask
 from jaxmatch._common.given import INTEGERS, REAL, SOLVED
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import result_float

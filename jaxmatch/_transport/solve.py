@@ -92,7 +92,7 @@ def solve_transport(
     **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); all others:
     [Papers][papers-transport].
     """
-    check_name("method", method, _METHODS)
+    check_name("method", method, METHODS)
     exclude_each_other(partial, unmatched_cost)
     cost = as_given("cost", cost)
     given = all_given(
@@ -101,7 +101,7 @@ def solve_transport(
         row_mask=row_mask,
         col_mask=col_mask,
         partial=partial,
-        warm_start=_duals_of(warm_start),
+        warm_start=duals_of(warm_start),
         unmatched_cost=unmatched_cost,
     )
     maximize = bool(maximize)
@@ -149,8 +149,8 @@ def _solve(
     problem: TransportProblem, unmatched_cost: Array | None, *, maximize: bool, method: str
 ) -> Transport:
     def balanced(problem: TransportProblem) -> Transport:
-        res = apart(_METHODS[method])(problem, maximize=maximize)
-        return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
+        res = apart(METHODS[method])(problem, maximize=maximize)
+        return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
 
     def solve(problem: TransportProblem, unmatched_cost: Array | None) -> Transport:
         return _with_dummies(balanced, problem, unmatched_cost, maximize=maximize)
@@ -158,7 +158,7 @@ def _solve(
     return over_batch_shards(solve, problem, unmatched_cost, core_dims=2)
 
 
-def _duals_of(warm_start: Any) -> ArrayLike | None:
+def duals_of(warm_start: Any) -> ArrayLike | None:
     """The column duals of a result of any solver."""
     return getattr(warm_start, "col_dual", warm_start)
 
@@ -167,12 +167,12 @@ def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
     def on(platform: Literal["cpu", "cuda"]) -> Callable[[TransportProblem], Transport]:
         return bind(transport, maximize=maximize, platform=platform)
 
-    twin = bind(_twin, maximize=maximize)
+    by_jax = bind(twin, maximize=maximize)
     sizes = problem.cost.shape[-2:]
-    return by_platform(twin, problem, cpu=on("cpu"), cuda=on("cuda"), sizes=sizes)
+    return by_platform(by_jax, problem, cpu=on("cpu"), cuda=on("cuda"), sizes=sizes)
 
 
-def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
+def twin(problem: TransportProblem, *, maximize: bool) -> Transport:
     def solve(problem: TransportProblem) -> Transport:
         return _xla_transport.solve(
             problem.cost,
@@ -191,14 +191,14 @@ def _twin(problem: TransportProblem, *, maximize: bool) -> Transport:
 
 
 # Every name is accepted on every platform: without a native solver, the pure-JAX twin runs.
-_METHODS: dict[str, Callable[..., Transport]] = {
+METHODS: dict[str, Callable[..., Transport]] = {
     "auto": _network_simplex,
     "network_simplex": _network_simplex,
-    "xla": _twin,
+    "xla": twin,
 }
 
 
-def _value_jvp(
+def value_jvp(
     problem: TransportProblem, tangents: TransportProblem, res: Transport
 ) -> Float[Array, "..."]:
     dot = mass_jvp(problem, tangents, res)

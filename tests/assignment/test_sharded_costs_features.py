@@ -252,7 +252,7 @@ def test_sides_are_those_of_the_whole_problem(by):
 @pytest.mark.parametrize("n, m", [(16, 24), (24, 16)])
 def test_check_of_sharded_costs(by, n, m, monkeypatch):
     """The same as of costs that are not, also by blocks of rows of which the last ones overlap."""
-    monkeypatch.setattr("jaxmatch._assignment.sharded_check._MOST_ENTRIES", 5 * m)
+    monkeypatch.setattr("jaxmatch._common.blocks._ON_DEVICE", 5 * m)
     cost = (np.random.default_rng(0).random((n, m)) * 2**28).astype(np.float32)
     placed = place(cost, by, mesh_of(4))
     res = to_numpy(jm.solve_assignment(placed, **{by: "x"}))

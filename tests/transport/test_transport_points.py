@@ -116,7 +116,7 @@ def test_twin_and_check(kind):
 
 def test_check_in_blocks(monkeypatch):
     """The bound of blocks of rows, of which the last overlaps, is that of the matrix."""
-    monkeypatch.setattr("jaxmatch._assignment.sharded_check._MOST_ENTRIES", 3 * 14)
+    monkeypatch.setattr("jaxmatch._common.blocks._ON_DEVICE", 3 * 14)
     x, y, a, b, _ = problem(5, 10, 6, batch=(2,), whole=False)
     x, y = np.rint(4 * x), np.rint(4 * y)  # whole distances have no roundings
     res = jm.solve_transport_points(x, y, a, b)
