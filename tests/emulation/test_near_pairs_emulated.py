@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers import x64
 
-from jaxmatch._assignment import near_pairs
-from jaxmatch._assignment.near_points import NearProblem
+from jaxmatch._assignment_points import near_pairs
+from jaxmatch._assignment_points.near_problem import NearProblem
 from jaxmatch._common.distances import directions
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from jaxmatch._assignment import native_large, native_points, native_sharded
+from jaxmatch._assignment import native_large, native_sharded
 from jaxmatch._assignment.capacity import refuse
 from jaxmatch._assignment.capacity_points import (
     check_points_with_capacities,
@@ -18,16 +18,7 @@ from jaxmatch._assignment.capacity_points import (
 from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import method_with_limit
-from jaxmatch._assignment.near_check import check_near_on_host
-from jaxmatch._assignment.near_points import (
-    NEAR_METHODS,
-    as_near_problem,
-    check_near,
-    near_on_host,
-    solve_near,
-)
 from jaxmatch._assignment.partition import Partition, partition_of
-from jaxmatch._assignment.points_gradient import value_jvp
 from jaxmatch._assignment.sharded import (
     ShardedCosts,
     check_partition,
@@ -35,6 +26,16 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
+from jaxmatch._assignment_points import native
+from jaxmatch._assignment_points.gradient import value_jvp
+from jaxmatch._assignment_points.near_check import check_near_on_host
+from jaxmatch._assignment_points.near_points import (
+    NEAR_METHODS,
+    check_near,
+    near_on_host,
+    solve_near,
+)
+from jaxmatch._assignment_points.near_problem import as_near_problem
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.blocks import rows_from
 from jaxmatch._common.cost_arguments import as_mask
@@ -422,7 +423,7 @@ def _solve(
     sharding: dict[str, Any] = {"partition": partition, "maximize": maximize}
 
     def row_by_row(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
-        return native_points.points_assignment(points, *masks, metric=metric, maximize=maximize)
+        return native.points_assignment(points, *masks, metric=metric, maximize=maximize)
 
     def core_first(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
         found, state, _ = solve_and_gather(

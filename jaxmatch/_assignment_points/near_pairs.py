@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.core
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._assignment_points.near_problem import NearProblem
 from jaxmatch._common.limits import MOST_GRAPH_EDGES
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._matching.graph import BipartiteGraph
-
-
-if TYPE_CHECKING:
-    from jaxmatch._assignment.near_points import NearProblem
 
 
 _STRIP_BITS = 15  # as in ffi/sparse_assignment/cuda/near_pairs.cuh

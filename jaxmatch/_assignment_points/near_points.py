@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,19 +12,17 @@ from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import METHODS
-from jaxmatch._assignment.near_pairs import near_graph, room_for
 from jaxmatch._assignment.partition import Partition
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._common.arguments import as_array
-from jaxmatch._common.cost_arguments import as_mask
+from jaxmatch._assignment_points.near_pairs import near_graph, room_for
+from jaxmatch._assignment_points.near_problem import NearProblem
 from jaxmatch._common.distances import distances, recomputed
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
-from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
-from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
+from jaxmatch._common.typing import Array, Float, Int
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.large_numbers import solve_without_large_numbers
@@ -33,52 +31,6 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 NEAR_METHODS = ("auto", "xla")
-
-
-class NearProblem(NamedTuple):
-    """The checked arguments of one problem, as a pytree."""
-
-    x: Float[Array, "n d"]
-    y: Float[Array, "m d"]
-    radius: Float[Array, ""]
-    row_mask: Bool[Array, " n"] | None
-    col_mask: Bool[Array, " m"] | None
-    unmatched_cost: Float[Array, " n"] | None
-
-
-def as_near_problem(
-    x: Array,
-    y: Array,
-    radius: ArrayLike | None,
-    unmatched_cost: ArrayLike | None,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
-    *,
-    place: Place = BY_JAX,
-) -> NearProblem:
-    """Checks what goes with a radius. Points are as the solvers take them."""
-    if radius is None:
-        raise ValueError(
-            "`unmatched_cost` needs a `radius`; for the costs of all pairs call "
-            "`solve_assignment` or `solve_transport_points`."
-        )
-    n, m, real = len(x), len(y), result_float()
-    radius = as_array("radius", radius, place).astype(real)
-    if radius.ndim:
-        raise ValueError(f"`radius` must be one number, got shape {[*radius.shape]}.")
-    price: Any = None
-    if unmatched_cost is not None:
-        price = as_array("unmatched_cost", unmatched_cost, place).astype(real)
-        if price.shape not in ((), (n,)):
-            raise ValueError(
-                f"`unmatched_cost` must be a number or [n], here [{n}], got shape {[*price.shape]}."
-            )
-        price = place.xp.broadcast_to(price, (n,))
-    masks = tuple(
-        as_mask(name, mask, (size,), place)
-        for name, mask, size in (("row_mask", row_mask, n), ("col_mask", col_mask, m))
-    )
-    return NearProblem(x, y, radius, masks[0], masks[1], price)
 
 
 def solve_near(

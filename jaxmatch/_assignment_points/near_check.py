@@ -8,19 +8,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, RowReductions
+from jaxmatch._assignment_points.near_problem import NearProblem
 from jaxmatch._common.distances import recomputed
 from jaxmatch._common.proof import minus
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.tighten import Blocks, Pairs
 
-
-if TYPE_CHECKING:
-    from jaxmatch._assignment.near_points import NearProblem
 
 _MOST_AXES = 3  # of a grid
 _MOST_CELLS = 2.0**20  # of an axis; a key has 21 bits for each
