@@ -232,13 +232,3 @@ def test_refused_in_other_ways():
     broken.indptr = np.array([0, 2, 1, 3], np.int32)
     with pytest.raises(ValueError, match="`matrix.indptr` must rise"):
         FlowNetwork.from_scipy(broken)
-
-
-def test_the_repr_of_trees_without_leaves():
-    """Such as the gradient of a model that holds a network."""
-    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
-    trees = [network, jm.FlowNetwork.stack([network] * 2), jm.BipartiteGraph.from_dense(np.eye(2))]
-    for leaf in (None, 0, object()):
-        for tree in trees:
-            text = repr(jax.tree.map(lambda _: leaf, tree))  # noqa: B023
-            assert text.startswith(type(tree).__name__)

@@ -116,31 +116,6 @@ def test_line_without_a_distance():
     assert all(np.isfinite(g).all() and g[0].any() and not g[1:].any() for g in grads)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize(
-    "x, y, weight",
-    [
-        ([1, 2, np.inf], [1, 1], None),
-        ([1, 2, np.inf], [-np.inf, 1], None),
-        ([1, -np.inf, np.inf], [1, 1], None),
-        ([1, 2, np.inf], [np.inf, 1], None),
-        ([-np.inf, np.inf], [-np.inf, 5], None),
-        ([1, 2, np.inf], [1, 2, 3], None),
-        ([1, np.inf], [1, 2], None),
-        ([1, np.inf], [1, 2], [1, 0]),
-        ([1, np.inf], [1, np.nan], None),
-    ],
-)
-def test_infinite_samples_as_scipy(x, y, weight):
-    """Infinitely far, or without a distance; and without a gradient, as the other problems."""
-    x, y = np.array(x, float), np.array(y, float)
-    expected = wasserstein_distance(x, y, weight)
-    np.testing.assert_equal(wasserstein_1d(x, y, weight), expected)
-    np.testing.assert_equal(np.asarray(jax.jit(wasserstein_1d)(x, y, weight)), expected)
-    slope = jax.grad(wasserstein_1d, argnums=(0, 1))(jnp.asarray(x), jnp.asarray(y), weight)
-    assert not any(g.any() for g in slope)
-
-
 def test_histograms_as_scipy():
     rng = np.random.default_rng(38)
     a, b, t = rng.random((3, 8)), rng.random((3, 8)), rng.normal(size=(3, 8))

@@ -313,3 +313,23 @@ def assert_failed(res: Any) -> None:
     unbalanced = np.asarray(res.status) == jm.Status.UNBALANCED  # by how much
     gap = np.asarray(res.gap)
     assert np.where(unbalanced, gap > 0, np.isnan(gap)).all()
+
+
+def moved(res: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of the rows and of the columns of a plan, in float64."""
+    rows, cols, mass = (np.asarray(x) for x in (res.rows, res.cols, res.mass))
+    used = rows >= 0
+    n, m = res.row_dual.shape[-1], res.col_dual.shape[-1]
+    assert (mass[used] > 0).all() and used.sum() <= n + m - 1
+    mass = mass[used].astype(np.float64)
+    return np.bincount(rows[used], mass, n), np.bincount(cols[used], mass, m)
+
+
+def assert_moves(res: Any, a: np.ndarray, b: np.ndarray, near: float) -> None:
+    """Each row and column moves its own mass, `b` scaled to the sum of `a`."""
+    assert res.status == jm.Status.OPTIMAL
+    for found, x in zip(moved(res), (a.astype(float), b.astype(float)), strict=True):
+        wanted = x * (a.astype(float).sum() / x.sum())
+        assert (found[wanted == 0] == 0).all()
+        worst = np.abs(found - wanted)[wanted > 0] / wanted[wanted > 0]
+        assert worst.max() <= near

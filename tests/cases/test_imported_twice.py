@@ -1,5 +1,5 @@
-"""The package is imported again after `sys.modules` has forgotten it, as `mock.patch.dict` makes it
-do, and notebooks that purge modules."""
+"""A test imported the package inside of `mock.patch.dict(sys.modules)`, which forgets it after
+that, as notebooks do that purge modules: the second import failed."""
 
 import subprocess
 import sys
@@ -42,5 +42,5 @@ assert second.solve_assignment(C).cost == 0 and jax.jit(second.solve_assignment)
 """
 
 
-def test_import_twice():
+def test_imported_twice():
     subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], check=True)
