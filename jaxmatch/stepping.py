@@ -8,8 +8,8 @@ The solvers take `steps_per_call`, the number of steps in each native call. One 
 | | `"classical"`, `"tree"` | a search and its augmentations |
 | | all others | an error |
 | `maximum_bipartite_matching`, on CUDA | `"push_relabel"` | a round of pushes |
-| | `"hopcroft_karp"`, `"p_hk"`, `"hkdw"`, `"apsb"`, `"apfb"` | a level of breadth-first search |
-| | `"auto"`, `"p_dbfs"` | a search with all its levels |
+| | `"hopcroft_karp"`, `"hkdw"`, `"apsb"`, `"apfb"` | a level of breadth-first search |
+| | `"auto"` | a search with all its levels |
 | | all others | ignored: one call |
 | `maximum_flow`, on CUDA | all but `"xla"` | a global relabelling and the pushes after it |
 """

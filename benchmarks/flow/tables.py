@@ -46,7 +46,7 @@ TARGETS = [
 LAYOUTS = ("csr", "rcsr", "bcsr")
 LARGEST = ("genrmf_a128_b128",)  # on the last of these alone
 GPU_PAPER = ("thread_centric", "two_level")
-SEQUENTIAL = ("augment", "push_relabel", "pseudoflow")
+SEQUENTIAL = ("augment", "pseudoflow")
 
 TITLES = {
     "targets": '"auto" on the GPU, ms',

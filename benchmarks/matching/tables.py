@@ -39,7 +39,7 @@ How = tuple[str, tuple[tuple[str, Any], ...]]  # method, options
 Sizes = dict[str, tuple[int, int, int]]  # rows, columns, edges
 
 SEQUENTIAL = ("hopcroft_karp", "hkdw", "pothen_fan", "push_relabel")
-MULTICORE = ("p_dbfs", "p_pfp", "p_hk", "auto")
+MULTICORE = ("p_pfp", "auto")
 VARIANTS = ("first", "active", "shrink")
 RELABEL = [("adaptive", k) for k in (0.3, 0.7, 1.0, 1.5, 2.0)] + [("fixed", k) for k in (10, 50)]
 BREADTH_FIRST = [
@@ -178,7 +178,7 @@ def breadth_first(store: Store, graphs: Sequence[str]) -> list[Row]:
 def profiled() -> dict[str, tuple[str, str]]:
     """The methods of the papers' profiles: lane and label by the name that the plot gives them."""
     gpu = dict(zip(("auto, GPU", "G-PR", "APFB"), map(label, GPU_BEST), strict=True))
-    names = {"p_dbfs": "P-DBFS", "p_pfp": "P-PFP", "p_hk": "P-HK", "auto": "auto, CPU threads"}
+    names = {"p_pfp": "P-PFP", "auto": "auto, CPU threads"}
     return {k: ("gpu", x) for k, x in gpu.items()} | {names[m]: ("threads", m) for m in MULTICORE}
 
 

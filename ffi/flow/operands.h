@@ -16,11 +16,10 @@
 
 namespace jaxmatch::flow {
 
-enum class FlowMethod { kAuto, kAugment, kPushRelabel, kPseudoflow, kThreadCentric, kTwoLevel };
+enum class FlowMethod { kAuto, kAugment, kPseudoflow, kThreadCentric, kTwoLevel };
 constexpr Name<FlowMethod> kFlowMethods[] = {
     {"auto", FlowMethod::kAuto},
     {"augment", FlowMethod::kAugment},
-    {"push_relabel", FlowMethod::kPushRelabel},
     {"pseudoflow", FlowMethod::kPseudoflow},
     {"thread_centric", FlowMethod::kThreadCentric},
     {"two_level", FlowMethod::kTwoLevel},

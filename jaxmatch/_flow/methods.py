@@ -20,10 +20,9 @@ from jaxmatch._flow.network import FlowNetwork
 METHODS = {
     "auto": Method(cpu="auto", cuda="auto"),
     "augment": Method(cpu="augment", cuda="auto"),
-    "push_relabel": Method(cpu="push_relabel", cuda="auto"),
     "pseudoflow": Method(cpu="pseudoflow", cuda="auto"),
-    "thread_centric": Method(cpu="push_relabel", cuda="thread_centric"),
-    "two_level": Method(cpu="push_relabel", cuda="two_level"),
+    "thread_centric": Method(cpu="auto", cuda="thread_centric"),
+    "two_level": Method(cpu="auto", cuda="two_level"),
     "xla": Method(cpu=None, cuda=None),
 }
 

@@ -119,12 +119,11 @@ def _table() -> dict[str, Solver]:
         "transport": Solver("transport", call(jm.solve_transport), judges.transport, size=100),
         "grid cut": Solver("grid", call(jm.grid_cut), judges.cut, size=100),
     }
-    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+    for method in ("auto", "augment", "pseudoflow"):
         table[f"flow/{method}"] = Solver(
             "flow", networks.flow(method=method), judges.flow, WIDER, 100, **graphs
         )
-    for method in ("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_dbfs",
-                   "p_pfp", "p_hk"):  # fmt: skip
+    for method in ("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_pfp"):
         solve = call(bipartite_matching, method=method)
         table[f"matching/{method}"] = Solver(
             "matching", solve, judges.matching, ("int32",), **no_numbers

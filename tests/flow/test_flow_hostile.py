@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("platform")
 
 @pytest.mark.parametrize(
     ("method", "dtype"),
-    [(m, d) for m in ("auto", "push_relabel") for d in ("float32", "float64", "int32", "int64")]
+    [(m, d) for m in ("auto", "pseudoflow") for d in ("float32", "float64", "int32", "int64")]
     + [("xla", "float32"), ("xla", "float64")],
 )
 def test_hostile_capacities(method, dtype):

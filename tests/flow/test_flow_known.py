@@ -12,7 +12,7 @@ import jaxmatch as jm
 
 
 # On each platform what differs there.
-SOLVERS = [("cpu", method) for method in ("auto", "augment", "push_relabel", "pseudoflow")]
+SOLVERS = [("cpu", method) for method in ("auto", "augment", "pseudoflow")]
 SOLVERS += [("cuda", method) for method in ("auto", "thread_centric", "two_level")]
 
 KNOWN = {

@@ -8,7 +8,7 @@ import pytest
 import jaxmatch as jm
 
 
-METHODS = ["auto", "augment", "push_relabel", "pseudoflow"]
+METHODS = ["auto", "augment", "pseudoflow"]
 
 
 @pytest.mark.parametrize("method", METHODS)

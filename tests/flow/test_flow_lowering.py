@@ -33,7 +33,7 @@ def flow_calls(monkeypatch, size, layout="rcsr", **given):
 
 
 SOLVERS = {  # on CUDA; None is the twin
-    "auto": "auto", "augment": "auto", "push_relabel": "auto", "pseudoflow": "auto",
+    "auto": "auto", "augment": "auto", "pseudoflow": "auto",
     "thread_centric": "thread_centric", "two_level": "two_level", "xla": None,
 }  # fmt: skip
 

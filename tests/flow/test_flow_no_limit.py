@@ -36,7 +36,7 @@ def assert_flow_of(value, network, capacity, source, sink, **options):
 
 
 @each_dtype
-@pytest.mark.parametrize("method", ["auto", "push_relabel", "xla"])
+@pytest.mark.parametrize("method", ["auto", "pseudoflow", "xla"])
 def test_any_edges_of_a_path(method, dtype):
     network = jm.FlowNetwork.from_edges(*PATH)
     capacity = np.array([10, 7, 3, 5], dtype)

@@ -40,7 +40,7 @@ KNOWN = {
     "west0067": 67,
     "wing": 62032,
 }
-NAMED = ["hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_dbfs", "p_pfp", "p_hk"]
+NAMED = ["hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_pfp"]
 # Depth-first searches are exponential here if they do not mark dead ends, scipy's among them.
 DEEP = ["copter2", "ladder_L28", "ladder_L40"]
 # Skewed degrees, a tall one, long augmenting paths.

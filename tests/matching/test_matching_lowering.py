@@ -25,7 +25,7 @@ def lowered(monkeypatch, size, platform="cuda", **given):
 
 SOLVERS = {  # on CUDA; None is the twin
     "auto": "auto", "hopcroft_karp": "apsb", "hkdw": "apfb", "pothen_fan": None,
-    "push_relabel": "push_relabel", "p_dbfs": "auto", "p_pfp": None, "p_hk": "apsb",
+    "push_relabel": "push_relabel", "p_pfp": None,
     "apsb": "apsb", "apfb": "apfb", "init_only": "init_only", "xla": None,
 }  # fmt: skip
 
@@ -58,7 +58,6 @@ OPTIONS = [
     ("apfb", {"kernel": "gpubfs", "threads": "mt"}, "kernel=gpubfs threads=mt alternate=paths"),
     ("hopcroft_karp", {}, "kernel=gpubfs_wr threads=ct alternate=roots"),
     ("hkdw", {}, "kernel=gpubfs_wr threads=ct alternate=paths"),
-    ("p_hk", {}, "kernel=gpubfs_wr threads=ct alternate=roots"),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import jaxmatch as jm
 
 
 Problem = tuple[str, Callable[[], Any]]
-_PARALLEL = ("p_dbfs", "p_pfp", "p_hk", "auto")
+_PARALLEL = ("p_pfp", "auto")
 
 
 def _dense(rng: np.random.Generator, n: int) -> Iterator[Problem]:
@@ -54,7 +54,7 @@ def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     tail, head = rng.integers(0, n, (2, 6 * n))
     network = jm.FlowNetwork.from_edges(tail, head, n)
     capacity = rng.integers(0, 100, 6 * n, np.int32)
-    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+    for method in ("auto", "augment", "pseudoflow"):
         yield f"{method}, {n} nodes", lambda m=method: jm.maximum_flow(
             network, capacity, 0, n - 1, method=m)  # fmt: skip
     rows, cols = rng.integers(0, n, (2, 8 * n))

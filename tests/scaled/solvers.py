@@ -90,7 +90,7 @@ def _table() -> dict[str, Solver]:
         "minimum cut/sink": Solver("flow", _on_network(jm.minimum_cut, nearest="sink"), WIDE),
         "grid cut": Solver("grid", _call(jm.grid_cut), WIDE),
     }
-    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+    for method in ("auto", "augment", "pseudoflow"):
         solve = _on_network(jm.maximum_flow, method=method)
         table[f"flow/{method}"] = Solver("flow", solve, WIDE)
     program: dict[str, Any] = {"compiled": True}

@@ -19,7 +19,7 @@ from jaxmatch._flow import methods
 
 
 METHODS = [*methods.METHODS]
-SOME_METHODS = ["auto", "push_relabel", "xla"]
+SOME_METHODS = ["auto", "pseudoflow", "xla"]
 LAYOUTS = ["csr", "rcsr", "bcsr"]
 
 

@@ -18,7 +18,6 @@
 #include "flow/cpu/fixed_point.h"
 #include "flow/cpu/ibfs.h"
 #include "flow/cpu/pseudoflow.h"
-#include "flow/cpu/push_relabel.h"
 #include "flow/cpu/return_excess.h"
 #include "flow/cpu/setup.h"
 #include "flow/operands.h"
@@ -31,13 +30,11 @@ void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) 
   switch (method) {
     case FlowMethod::kAugment:
       return Ibfs<T>(g, memory).solve();
-    case FlowMethod::kPushRelabel:
-    case FlowMethod::kThreadCentric:
-    case FlowMethod::kTwoLevel:
-      return PushRelabel<T>(g, memory).run();
     case FlowMethod::kPseudoflow:
       return Pseudoflow<T>(g, memory).run();
     case FlowMethod::kAuto:
+    case FlowMethod::kThreadCentric:
+    case FlowMethod::kTwoLevel:
       return solve_auto<T>(g, memory);
   }
 }

@@ -15,8 +15,6 @@
 #include "matching/cpu/check_graph.h"
 #include "matching/cpu/cover.h"
 #include "matching/cpu/hopcroft_karp.h"
-#include "matching/cpu/p_dbfs.h"
-#include "matching/cpu/p_hk.h"
 #include "matching/cpu/parallel.h"
 #include "matching/cpu/pothen_fan.h"
 #include "matching/cpu/push_relabel.h"
@@ -58,12 +56,8 @@ Bitmap find_maximum(MatchingMethod method, double relabel_factor, const Spread& 
       return PothenFan<Marks>(s, scratch).run(Spread(nullptr));
     case MatchingMethod::kPushRelabel:
       return PushRelabel(s, scratch, relabel_factor).run();
-    case MatchingMethod::kPDbfs:
-      return PDbfs(s, scratch).run(spread);
     case MatchingMethod::kPPfp:
       return PothenFan<Claims>(s, scratch).run(spread);
-    case MatchingMethod::kPHk:
-      return PHopcroftKarp(s, scratch).run(spread);
     case MatchingMethod::kInitOnly:
       break;
   }

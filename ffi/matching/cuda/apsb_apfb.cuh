@@ -20,8 +20,8 @@ struct BfsOptions {
     constexpr Name<bool> kKernels[] = {{"gpubfs", false}, {"gpubfs_wr", true}};
     constexpr Name<bool> kThreads[] = {{"mt", false}, {"ct", true}};
     constexpr Name<bool> kAlternates[] = {{"paths", false}, {"roots", true}};
-    const bool shortest = method == MatchingMethod::kApsb ||
-                          method == MatchingMethod::kHopcroftKarp || method == MatchingMethod::kPHk;
+    const bool shortest =
+        method == MatchingMethod::kApsb || method == MatchingMethod::kHopcroftKarp;
     const bool with_roots = options.named("kernel", kKernels);
     const bool constant = options.named("threads", kThreads);
     const bool by_root = options.named("alternate", kAlternates);

@@ -91,9 +91,8 @@ class Launch {
   static constexpr int64_t kSmallBytes = 48 << 10;
 
   bool is_small() const {
-    const bool has_form = o_.method == MatchingMethod::kAuto || o_.method == MatchingMethod::kPDbfs;
     const int64_t n = o_.first.n, m = o_.first.m;
-    return has_form && o_.init != MatchingInit::kKarpSipser &&
+    return o_.method == MatchingMethod::kAuto && o_.init != MatchingInit::kKarpSipser &&
            SmallMatching::bytes(n, m) <= kSmallBytes && (o_.batch > 1 || n + m <= 1024);
   }
   ffi::Error small() {
@@ -122,8 +121,7 @@ class Launch {
     int64_t budget = stepped ? o_.steps : -1;
     Options given("jaxmatch_matching", o_.options);
     switch (o_.method) {
-      case MatchingMethod::kAuto:
-      case MatchingMethod::kPDbfs: {
+      case MatchingMethod::kAuto: {
         void* arguments[] = {&s, &start, &init, &budget};
         return cooperative(reinterpret_cast<void*>(matching_auto_kernel), arguments);
       }
@@ -140,8 +138,7 @@ class Launch {
       case MatchingMethod::kApsb:
       case MatchingMethod::kApfb:
       case MatchingMethod::kHopcroftKarp:
-      case MatchingMethod::kHkdw:
-      case MatchingMethod::kPHk: {
+      case MatchingMethod::kHkdw: {
         BfsOptions options = BfsOptions::of(o_.method, given);
         if (given.failed()) return given.error();
         void* arguments[] = {&s, &start, &init, &budget, &options};

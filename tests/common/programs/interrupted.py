@@ -190,8 +190,7 @@ def transport() -> Iterator[tuple[str, Case]]:
 
 def graphs() -> Iterator[tuple[str, Case]]:
     known = graph(1_500_000, 4)
-    for method in ("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_dbfs",
-                   "p_pfp", "p_hk"):  # fmt: skip
+    for method in ("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_pfp"):
         yield f"matching by {method}", (
             partial(jm.maximum_bipartite_matching, known, method=method), 0.03
         )  # fmt: skip

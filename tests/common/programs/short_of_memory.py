@@ -13,7 +13,7 @@ import numpy as np
 import jaxmatch as jm
 
 
-MATCHINGS = "auto hopcroft_karp pothen_fan push_relabel p_dbfs p_pfp p_hk".split()
+MATCHINGS = "auto hopcroft_karp pothen_fan push_relabel p_pfp".split()
 FLOWS = "auto augment push_relabel pseudoflow".split()
 
 shim = ctypes.CDLL(None)
