@@ -32,9 +32,9 @@ constexpr int kStaged = 256, kEntryEdges = 16;
 
 }  // namespace jaxmatch::matching
 
-#include "matching/cuda/apsb_apfb.cuh"
 #include "matching/cuda/auto.cuh"
-#include "matching/cuda/g_pr.cuh"
+#include "matching/cuda/papers/apsb_apfb.cuh"
+#include "matching/cuda/papers/g_pr.cuh"
 
 namespace jaxmatch::matching {
 char matching_shared[kMatchingSharedBytes] __attribute__((aligned(16)));

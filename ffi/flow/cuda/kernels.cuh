@@ -5,8 +5,8 @@
 #include "flow/cuda/async_push.cuh"
 #include "flow/cuda/begin.cuh"
 #include "flow/cuda/finish.cuh"
+#include "flow/cuda/papers/two_level.cuh"
 #include "flow/cuda/stages.cuh"
-#include "flow/cuda/two_level.cuh"
 
 namespace jaxmatch::flow {
 

@@ -5,10 +5,10 @@
 
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
-#include "matching/cuda/apsb_apfb.cuh"
 #include "matching/cuda/auto.cuh"
-#include "matching/cuda/g_pr.cuh"
 #include "matching/cuda/one_block.cuh"
+#include "matching/cuda/papers/apsb_apfb.cuh"
+#include "matching/cuda/papers/g_pr.cuh"
 
 namespace jaxmatch::matching {
 namespace {

@@ -3,8 +3,10 @@
 // efficient CSR designs, HPEC 2025. The first of them is by Z. He and B. Hong, Dynamically tuned
 // push-relabel algorithm for the maximum flow problem on CPU-GPU-hybrid platforms, IPDPS 2010. An
 // operation pushes to the lowest neighbour only, or relabels.
-#ifndef JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_
-#define JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_
+//
+// Kept to compare with the paper: "auto" is faster.
+#ifndef JAXMATCH_FLOW_CUDA_PAPERS_TWO_LEVEL_CUH_
+#define JAXMATCH_FLOW_CUDA_PAPERS_TWO_LEVEL_CUH_
 
 #include "flow/cuda/push_and_relabel.cuh"
 
@@ -212,4 +214,4 @@ class TwoLevel {
 
 }  // namespace jaxmatch::flow
 
-#endif  // JAXMATCH_FLOW_CUDA_TWO_LEVEL_CUH_
+#endif  // JAXMATCH_FLOW_CUDA_PAPERS_TWO_LEVEL_CUH_

@@ -2,8 +2,10 @@
 // maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
 // its algorithms 3 to 9. One launch does many rounds, with a grid barrier where the paper has a
 // launch. Pushes use neither locks nor atomic operations.
-#ifndef JAXMATCH_MATCHING_CUDA_G_PR_CUH_
-#define JAXMATCH_MATCHING_CUDA_G_PR_CUH_
+//
+// Kept to compare with the paper: "auto" is faster.
+#ifndef JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_
+#define JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -246,4 +248,4 @@ class PushRelabel {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_MATCHING_CUDA_G_PR_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_

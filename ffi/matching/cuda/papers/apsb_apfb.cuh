@@ -2,8 +2,10 @@
 // maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
 // after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a grid
 // barrier where the paper has a launch.
-#ifndef JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
-#define JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
+//
+// Kept to compare with the paper: "auto" is faster.
+#ifndef JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
+#define JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
 
 #include "matching/cuda/finish.cuh"
 #include "matching/cuda/start.cuh"
@@ -215,4 +217,4 @@ class BreadthFirst {
 
 }  // namespace jaxmatch::matching
 
-#endif  // JAXMATCH_MATCHING_CUDA_APSB_APFB_CUH_
+#endif  // JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
