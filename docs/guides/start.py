@@ -26,7 +26,7 @@ res = jax.jit(jm.solve_sparse_assignment)(graph, edge_cost)
 jm.check_sparse_assignment(graph, edge_cost, res).optimal
 
 best = jm.k_best_assignments(cost, k=10)  # best.cost is f32[64, 10], in order
-jm.bottleneck_assignment(cost).bottleneck  # f32[64], the least greatest cost
+jm.bottleneck_assignment(cost).bottleneck  # f32[64], the smallest maximum cost
 # --8<-- [end:sparse]
 assert res.cost == 5 and best.cost.shape == (64, 10)
 

@@ -28,7 +28,7 @@ def step(tracks: Tracks, frame):
         distance**2,
         row_mask=exists,
         col_mask=tracks.name >= 0,
-        unmatched_cost=GATE**2,  # a detection may stay without a track: no dearer pair pays
+        unmatched_cost=GATE**2,  # a detection may stay without a track
     )
     at = res.row4col  # the detection of each slot, -1 for none
     seen = at >= 0

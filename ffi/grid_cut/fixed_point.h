@@ -1,5 +1,5 @@
 // Quantisation of floating-point capacities: every solver computes with integers, so that flow is
-// conserved exactly and amounts cannot shrink without end.
+// conserved exactly and amounts cannot shrink forever.
 #ifndef JAXMATCH_GRID_CUT_FIXED_POINT_H_
 #define JAXMATCH_GRID_CUT_FIXED_POINT_H_
 

@@ -21,7 +21,7 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.sizes import size
 
 
-# Below these lengths of the longer side, a block holds an auction faster than the whole GPU, whose
+# Below these lengths of the longer side, a block runs an auction faster than the whole GPU, whose
 # rounds take longer. Where the sides differ, and columns stay free, a block's searches are longer.
 _LARGE_AUCTION, _LARGE_AUCTION_IF_NOT_SQUARE = 1536, 1025
 # Bytes of shared memory that a block needs for each row.
@@ -85,7 +85,7 @@ def _large(
 
 
 def _has_block_auction(problem: AssignmentProblem) -> bool:
-    """Whether a block would hold an auction faster than the whole GPU."""
+    """Whether a block would run an auction faster than the whole GPU."""
     n, m = problem.cost.shape[-2:]
     return max(n, m) < (_LARGE_AUCTION if n == m else _LARGE_AUCTION_IF_NOT_SQUARE)
 
@@ -105,7 +105,7 @@ def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
     _, buffers = large(steps=1)
     return lax.cond(
         (buffers.word("stage") == size("large.stage.auction")).any(),
-        # Without a warm start, in place of which it would hold no auction.
+        # Without a warm start: with one it would run no auction.
         lambda: _on_cuda(problem._replace(col_dual=None), maximize=maximize),
         lambda: large(buffers=buffers)[0],
     )

@@ -44,7 +44,7 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     cols: Any = bound.cols
     sound_rows, sound_cols = np.isfinite(x).all(-1), np.isfinite(y).all(-1)
     radius = float(problem.radius)
-    # Rows with costs that are no numbers, as those of a point that is not finite.
+    # Rows with NaN costs, such as those of a point that is not finite.
     has_radius = radius >= 0
     unsound = rows & ~(sound_rows & bool(has_radius and sound_cols[cols].all()))
     within = _Range(metric, radius, x.dtype, problem.radius.dtype)
@@ -88,11 +88,10 @@ def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
 
 
 class _Range(NamedTuple):
-    """Which pairs exist: of points [dims, size] in float64, at some indices.
+    """Which pairs of points, [dims, size] in float64, lie within the radius.
 
-    For unit vectors roundings decide that as far as their norms are rounded. Other distances have
-    the same bits in the native solvers; the twin rounds them in the type of results, in an order
-    that compilers choose.
+    The native solvers compute the same bits of each distance, but for unit vectors, whose norms are
+    rounded. The twin rounds distances to the type of results, in an order that compilers choose.
     """
 
     metric: str

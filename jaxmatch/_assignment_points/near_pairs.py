@@ -54,7 +54,8 @@ def near_graph(
 ) -> tuple[BipartiteGraph, Float[Array, " room"], Bool[Array, ""]]:
     """The graph of the pairs, their costs, and whether there is room for all of them.
 
-    Without room the graph has no edges. Points must be finite but for those that are masked.
+    If the pairs do not fit into `room`, the graph has no edges. Points that are
+    not masked must be finite.
     """
     n, m = len(problem.x), len(problem.y)
     strips = _strips(problem, metric)

@@ -49,7 +49,7 @@ def find_lexicographic(
     """Runs searches, each followed by a turn that settles its level, until all keys are settled.
 
     Let all levels so far be settled: the assignments that remain agree in the number of their pairs
-    in each of these, and contain all optima. The search finds the next level, the least greatest
+    in each of these, and contain all optima. The search finds the next level, the smallest maximum
     key among the other pairs. Of the remaining assignments without greater keys, those with fewest
     pairs of the level contain all optima. They are the optimal assignments for costs that are 1 for
     the pairs of the level, 0 for lesser keys and settled pairs, and for others more than the

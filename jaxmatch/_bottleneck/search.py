@@ -1,4 +1,4 @@
-"""The least greatest key of an assignment: a bisection, for a whole batch in one loop.
+"""The smallest maximum key of an assignment: a bisection, for a whole batch in one loop.
 
 Each turn solves one assignment problem for each problem of the batch, see `bounds`. The first
 thresholds are the lower bound, which is raised so far each time that few are needed. Later ones are
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of the loop. The least greatest key is from `bound.least` to `most`."""
+    """The state of the loop. The smallest maximum key is from `bound.least` to `most`."""
 
     bound: Bound
     most: Int[Array, "..."]  # the greatest key of `pairs`, at first of all that are allowed

@@ -167,7 +167,7 @@ class FlowNetwork:
         **Returns:** the network, capacities as a NumPy array `[e]`, and the list of nodes: node k
         of the network is `nodes[k]`.
 
-        **Raises:** `TypeError` for anything else, `ValueError` for capacities that are no numbers.
+        **Raises:** `TypeError` for anything else, `ValueError` for non-numeric capacities.
         """
         require_networkx(graph, "`from_edges` takes lists of edges")
         tail, head, capacities = arcs_with_capacity(graph, capacity)

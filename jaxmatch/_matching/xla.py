@@ -41,7 +41,10 @@ class _Pairs(NamedTuple):
 
 
 class _Forest(NamedTuple):
-    """The trees of one search. n and m stand for no row and no column, for use with `min`."""
+    """The trees of one search.
+
+    n and m are the "none" values of rows and columns: they lose every `min`.
+    """
 
     root: Int[Array, " n"]  # the root of the tree of each row
     parent: Int[Array, " m"]  # the row from which a column was reached

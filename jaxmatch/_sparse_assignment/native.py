@@ -93,7 +93,7 @@ def _call(
     workspace: Sequence[int] = (),
     **attributes: Any,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
-    """Operands come with the number of their core dimensions."""
+    """Operands are pairs of an array and its number of core dimensions."""
     (n, m), real = shape, result_float()
     operands = operands + [(x, 1) for x in optional.values() if x is not None]
     results = [

@@ -202,7 +202,7 @@ def _prove(
 
 
 def _chosen(edge: Int[Array, " n"], x: Array, otherwise: Array) -> Array:
-    """x at the edge of each row's pair."""
+    """The entry of x at the edge that matches each row, `otherwise` for unmatched rows."""
     if x.size == 0:
         return otherwise
     return jnp.where(edge < 0, otherwise, x[jnp.maximum(edge, 0)])

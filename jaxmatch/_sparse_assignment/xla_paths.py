@@ -25,7 +25,7 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 class Arcs(NamedTuple):
-    """A number for each arc of the doubled graph."""
+    """Ids of the arcs in both directions."""
 
     pair: Num[Array, " e"]  # row i, column j
     mirror: Num[Array, " e"]  # copy of column j, copy of row i

@@ -56,7 +56,7 @@ def _call(
     platform: Literal["cpu", "cuda"],
     **attributes: Any,
 ) -> tuple[Transport, jnp.ndarray]:
-    """Operands come with the number of their core dimensions."""
+    """Operands are pairs of an array and its number of core dimensions."""
     supply, demand = problem.supply, problem.demand
     optional = {
         "row_mask": (problem.row_mask, 1),

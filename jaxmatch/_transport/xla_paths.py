@@ -129,8 +129,8 @@ def _scan(c: Array, s: Search) -> Search:
 def _settle(s: Search) -> Search:
     """Settle a column and the rows that send to it, or end the search.
 
-    Columns of the tree at hand come first. Once all of it is settled, the search ends if one of its
-    columns has room; otherwise it goes on to the nearest column.
+    Among ties, columns of the current tree come first. Once all of it is settled, the search ends
+    if one of its columns has room; otherwise it goes on to the nearest column.
     """
     tied = s.col_tied & ~s.col_settled
     complete = ~tied.any() & ~(s.row_settled & ~s.row_scanned).any()

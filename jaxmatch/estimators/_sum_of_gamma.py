@@ -17,7 +17,7 @@ from jaxmatch._common.typing import Array, Float
 
 
 _TERMS = 10
-_MOST_LOGIT = 17.0  # of a uniform number (k + 1/2) / 2^23: log 2^24 = 16.6
+_MOST_LOGIT = 17.0  # uniform numbers are (k + 1/2) / 2^23, so logits are below log 2^24 = 16.6
 
 
 def sum_of_gamma(u: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:

@@ -180,7 +180,7 @@ def test_auto_begins_with_cores_and_leaves_them_where_they_lead_nowhere(kind):
         res = jm.solve_assignment_points(x, y, **masks)
         assert_optimal(matrix(x, y), res, **masks)
         if kind == "unequal masks":
-            return  # "core" holds an auction there, and "auto" does not
+            return  # "core" runs an auction there, and "auto" does not
         # Whose result it is: they start from different duals.
         method = "jonker_volgenant" if kind == "far clusters" else "core"
         other = jm.solve_assignment_points(x, y, method=method, **masks)

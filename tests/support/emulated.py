@@ -203,7 +203,7 @@ def auction(
     with `pairs` the column of each row.
 
     Prices are those of the columns, or of the rows where there are more and all must be matched.
-    They are NaN where no auction is held, which it is wherever it can be with `always`.
+    They are NaN where no auction ran; with `always` it runs wherever it can.
     """
     costs = guarded(np.ascontiguousarray(costs))
     b, n, m = costs.shape

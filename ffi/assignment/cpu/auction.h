@@ -109,7 +109,7 @@ struct Auction {
     for (int32_t j = 0; j < s.cols; ++j) s.v[j] = s.v[j] < top ? s.v[j] : top;
     return true;
   }
-  // Bids until few rows are free. Returns false if given up: rows bid without end if the problem is
+  // Bids until few rows are free. Returns false if given up: rows bid forever if the problem is
   // infeasible.
   bool run_scale(Acc size) {
     constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;

@@ -135,7 +135,7 @@ bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   return true;
 }
 
-// A zero without a sign: which of -0 and +0 is the least depends on the instructions.
+// Turns -0 into +0: which of the two a minimum returns depends on the instructions.
 inline double unsigned_zero(double x) { return x + 0.0; }
 
 template <class S>

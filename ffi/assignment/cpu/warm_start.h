@@ -107,7 +107,7 @@ bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   return shift_duals(s, top_of_duals(s), limit);
 }
 
-// Restores v_j = 0 for unmatched columns, which a warm start or an auction may have put lower.
+// Restores v_j = 0 for unmatched columns. A warm start or an auction may have left v_j below 0.
 // Conceptually, each unmatched column has an extra row with cost 0 in every column. These rows are
 // identical, so one search, in which every column starts at distance `ceiling - v_j`, finds the
 // shortest path from any of them to a free column whose dual is too low. Each search settles one

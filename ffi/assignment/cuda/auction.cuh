@@ -184,9 +184,9 @@ struct Auction : AuctionState<CostsType> {
     end_round();
   }
 
-  // The dummy rows that lack a column: free columns at `top` are held by them.
+  // The number of dummy rows without a column. Dummy rows hold the free columns at price `top`.
   __device__ int lacking() const {
-    this->sync();  // the count of the last round has been read
+    this->sync();  // all threads have read the last count
     if (thread == 0) control[kCount] = 0;
     this->sync();
     int low = 0;

@@ -38,7 +38,7 @@ struct AuctionState {
   static constexpr int kPack = 4;
   // In place of a column in a bid: a row without a choice, and one that stays unmatched.
   static constexpr int kNoColumn = 0xffff, kStays = 0xfffe;
-  // In place of a column in col4row.
+  // Special values of col4row.
   static constexpr int kFree = -1, kNoChoice = -2, kUnmatched = -3;
   enum Control { kMine0, kMine1, kCount };
 

@@ -63,8 +63,8 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
   return *(std::end(kChoices) - 1);
 }
 
-// A single warp copies costs that could be read in place to shared memory if they take at most this
-// many bytes. More would leave too little room for other problems.
+// With one warp per problem, costs of up to this many bytes are copied to shared memory even where
+// they could be read in place. More would leave too little room for other problems.
 constexpr int64_t kMostShared = 10 << 10;
 
 // If shared memory has room for kProblemsAtOnce problems of one warp, kProblemsPerBlock of them

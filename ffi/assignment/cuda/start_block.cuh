@@ -13,7 +13,7 @@ namespace jaxmatch::assignment {
 template <class S>
 __device__ void match_minima(const S& s) {
   const auto& g = s.group;
-  int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
+  int* chosen = reinterpret_cast<int*>(s.free_rows);  // has room for 32 bits a row
   for (int i = g.thread; i < s.rows; i += g.size) chosen[i] = kNone;
   g.sync();
   for (int j = g.thread; j < s.cols; j += g.size) {

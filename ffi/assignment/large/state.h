@@ -68,7 +68,7 @@ struct Progress {
   int16_t slow = 0;         // steps that found few paths
 };
 
-// Whether the core method may hold an auction, or has held one; one is enough.
+// Whether the core method may run an auction, or has run one; one is enough.
 enum AuctionState : int32_t {
   kNoAuction,    // of sharded costs, with more columns than rows or by a caller's wish
   kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()

@@ -31,7 +31,7 @@ const void* handler_of(const struct sigaction& action) {
                                         : reinterpret_cast<const void*>(action.sa_handler);
 }
 
-// Puts our handler in front, also where Python has installed its own again (`signal.signal`).
+// Installs our handler before the current one, again if `signal.signal` has replaced it since.
 void count_signals() {
   std::lock_guard<std::mutex> lock(mutex);
   struct sigaction now{};

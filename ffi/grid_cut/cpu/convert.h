@@ -158,7 +158,8 @@ class FixedPoint {
     survey_pass([&](double c) { return bound_.clip(c); },
                 [&](double e) { return bound_.clip_both(e); });
   }
-  // One survey, with `clip` applied to arcs and `scale` to excesses.
+  // One pass over the capacities that finds their range, with `clip` applied to arcs and `scale` to
+  // excesses.
   template <class Clip, class Scale>
   void survey_pass(const Clip& clip, const Scale& scale) {
     const int64_t width = g_.shape.width;

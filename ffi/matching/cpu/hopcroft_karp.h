@@ -138,8 +138,8 @@ class HopcroftKarp {
   PartialMatching& s_;
   int32_t* level_;  // [n]
   int32_t* queue_;  // [n], the free rows first
-  int32_t* next_;   // [m], the next edge of a column on a climb
-  int32_t* from_;   // [n], the column from which a climb entered a row
+  int32_t* next_;   // [m], next edge to try from a column while walking back to a root
+  int32_t* from_;   // [n], column from which that walk entered a row
   int32_t* ends_;   // [m], the free columns adjacent to the last level
   Bitmap seen_;     // [m], columns reached by the last breadth-first search
   Bitmap entered_;  // [n], rows entered in this phase

@@ -135,7 +135,7 @@ struct Finish {
     return all.value();
   }
 
-  // Called, as all that is not a round: else its registers would be taken from those of rounds.
+  // Not inlined, like everything but rounds: inlined, it would take registers from the rounds.
   __device__ __noinline__ void run() const {
     if (misses_columns()) return write_failure(team, p, kInfeasible);
     write_pairs();

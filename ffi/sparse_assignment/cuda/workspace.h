@@ -13,7 +13,7 @@ namespace jaxmatch::sparse_assignment {
 
 using team::kMostBlocks, team::Slots;
 
-// The labels of a search that are not those of a column.
+// The labels of a whole search. Columns have labels of their own.
 struct Labels {
   int64_t end;           // the distance of the nearest end found so far
   uint64_t end_by;       // that end, and the edge that leads there

@@ -49,8 +49,8 @@ struct Basis {
   }
 
   // Adds mass from row i to column j. If there is a path between them, mass moves around the cycle
-  // in the cheaper direction until an arc is empty: the plan becomes no dearer. Until there is a
-  // tree, `size` holds the last `mark` of a node, another one for each call.
+  // in the cheaper direction until an arc is empty: the cost of the plan does not rise. Until there
+  // is a tree, `size` holds the last `mark` of a node, another one for each call.
   void add(int32_t i, int32_t col, int64_t mass, int32_t mark) {
     const int32_t j = c.rows + col;
     for (int32_t x = i; x != kNone; x = above[x]) {

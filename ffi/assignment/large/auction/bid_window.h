@@ -2,8 +2,8 @@
 //
 // If most rows want the same few columns, as identical rows do, nearly all bids of a round lose,
 // and an auction needs n bids per row. Then only the rows of a window bid, and the window widens
-// once these have columns: from bids of all rows at the same prices (Jacobi) towards bids one after
-// another (Gauss-Seidel), of which fewer are needed (Bertsekas and Castanon 1991).
+// once these have columns. Bids of all rows at the same prices are Jacobi's order, bids one after
+// another Gauss-Seidel's, which needs fewer (Bertsekas and Castanon 1991).
 #ifndef JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 #define JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 

@@ -18,7 +18,7 @@ namespace jaxmatch::assignment::large {
 // Epsilon as parts of the spread of the costs, in the first scale and in the last.
 constexpr int64_t kFirstEpsilon = 32, kLastEpsilon = int64_t{1} << 26;
 // A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
-// the problem is infeasible, rows bid without end.
+// the problem is infeasible, rows bid forever.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
 // In a wide problem a scale ends only when, besides, as few dummy rows lack a column as rows may be
 // free, and at most one in so many of all dummy rows.

@@ -56,7 +56,7 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   const int64_t free_rows = play_scale(team, p, epsilon, done);
   team.leader([&] {
     c.rounds += int32_t(done.rounds);
-    // Saturates: rows of an infeasible problem bid without end.
+    // Saturates: rows of an infeasible problem bid forever.
     c.bids = int32_t(lesser(c.bids + done.bids, int64_t{INT32_MAX}));
     c.free_rows = int32_t(greater(free_rows, int64_t{0}));
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});

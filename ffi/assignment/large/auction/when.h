@@ -1,4 +1,4 @@
-// When an auction is held: after the first bids on candidates, or where the core method gives up.
+// When an auction runs: after the first bids on candidates, or where the core method gives up.
 #ifndef JAXMATCH_LARGE_AUCTION_WHEN_H_
 #define JAXMATCH_LARGE_AUCTION_WHEN_H_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// An auction is held if bids on the first candidates leave more than one in so many rows free: 2 to
+// An auction runs if bids on the first candidates leave more than one in so many rows free: 2 to
 // 4 in 100 are free on uniform costs and on features, 6 in a cube, 9 in a square, 45 to 60 if
 // clouds of points must be moved far. In parts of the time with an auction, searches alone need 0.5
 // to 0.8 in a cube, and 0.5 to 1.3 in a square.

@@ -23,7 +23,7 @@ namespace jaxmatch::assignment::large {
 // Candidates are selected anew when at least so many rows wait for one that can still bid.
 constexpr int64_t kWaitingPart = 8;
 // A scale ends at the latest after so many selections of candidates, and the auction after as many
-// as that: rows of an infeasible problem bid without end. Scales that end earlier leave too much to
+// as that: rows of an infeasible problem bid forever. Scales that end earlier leave too much to
 // the next ones, and to searches.
 constexpr int32_t kMostExchangesOfScale = 256, kMostExchanges = 1024;
 
