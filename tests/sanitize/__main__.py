@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from command_line import seed_of_the_day
@@ -78,6 +79,25 @@ def runs(kind: str, quick: bool, seed: int) -> list[list[str]]:
     ]
 
 
+def run(words: list[str], variables: dict[str, str]) -> int:
+    """Prints each line behind the name of the module, as several run at a time."""
+    name = words[0].rpartition(".")[2]
+    with subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=ROOT / "tests",
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            sys.stdout.write(f"{name}: {line}")
+            sys.stdout.flush()
+    return running.returncode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sanitize", description=__doc__)
     parser.add_argument("kind", choices=SANITIZERS)
@@ -99,15 +119,16 @@ def main() -> int:
         print(*(shlex.quote(f"{x}={environment(given.kind, library)[x]}") for x in names))
         return 0
     say(f"{library / 'libjaxmatch_cpu.so'} is built")
-    failed = 0
-    for words in runs(given.kind, given.quick, seed):
-        command = [sys.executable, "-m", *words]
-        code = subprocess.run(
-            command, cwd=ROOT / "tests", env=environment(given.kind, library)
-        ).returncode
+    variables = environment(given.kind, library)
+
+    def one(words: list[str]) -> bool:
+        code = run(words, variables)
         say(f"python -m {' '.join(words)}: {f'failed, status {code}' if code else 'clean'}")
-        failed += bool(code)
-    return int(failed > 0)
+        return code == 0
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        clean = list(pool.map(one, runs(given.kind, given.quick, seed)))
+    return int(not all(clean))
 
 
 if __name__ == "__main__":
