@@ -78,9 +78,14 @@ struct PlanFlows {
   JAXMATCH_HOST_DEVICE void move(int32_t x, int32_t y, int32_t k, double moved) {
     used += flow[k] == 0;
     flow[k] += moved;
-    rest[x] -= moved;
-    rest[y] -= moved;
-    lost += (fabs(rest[x]) + fabs(rest[y])) * 0x1p-53;
+    rest[x] = less(rest[x], moved);
+    rest[y] = less(rest[y], moved);
+  }
+  // The difference. What it was rounded by (TwoSum, Knuth) is lost.
+  JAXMATCH_HOST_DEVICE double less(double a, double b) {
+    const double difference = a - b, part = difference - a;
+    lost += fabs((a - (difference - part)) - (b + part));
+    return difference;
   }
 
   // Calls f(x, arc, y) for each node that leaves the forest, its last arc and the other end of it.

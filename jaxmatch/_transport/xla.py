@@ -52,7 +52,7 @@ def solve(
     c, c_low = as_float(cost)
     c, c_low = jnp.where(exists, sign * c, jnp.inf), jnp.where(exists, sign * c_low, 0)
     invalid = (jnp.isnan(c) | (c == -jnp.inf)).any()
-    counted_rows, counted_cols = rows, cols
+    counted_rows, counted_cols, scaled = rows, cols, moved is None
     if moved is not None:
         counted_rows, counted_cols = rows & (indices(rows) < n - 1), cols & (indices(cols) < m - 1)
     masses = in_units(
@@ -90,7 +90,8 @@ def solve(
     duals = _duals(c, moved, search.v)
     plan = _entries(search, masses)
     coarse = masses.coarse & (status == Status.OPTIMAL)
-    flows = recompute(search, masses, _slack(c, exists, duals), coarse)
+    slack = _slack(c, exists, duals)
+    flows = recompute(search, masses, slack, coarse, scaled=scaled)
     status = jnp.where(coarse & flows.failed, Status.INFEASIBLE, status)
     plan = jax.tree.map(partial(jnp.where, coarse), _merged(flows, n, m), plan)
     off = jnp.where(coarse, flows.off, 0)

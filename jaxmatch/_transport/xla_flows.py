@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._common.rounding import two_sum
 from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._transport.xla_masses import Masses, indices, put, spare
 from jaxmatch._transport.xla_paths import Search
@@ -28,8 +29,13 @@ class Flows(NamedTuple):
     failed: Bool[Array, ""]  # some mass cannot move
 
 
-def recompute(s: Search, masses: Masses, slack: Float[Array, "n m"], on: Bool[Array, ""]) -> Flows:
-    """`slack`: reduced costs, infinite for pairs that do not exist. Moves nothing unless `on`."""
+def recompute(
+    s: Search, masses: Masses, slack: Float[Array, "n m"], on: Bool[Array, ""], *, scaled: bool
+) -> Flows:
+    """`slack`: reduced costs, infinite for pairs that do not exist. Moves nothing unless `on`.
+
+    `scaled`: the demands were, by factors that are rounded.
+    """
     n, m = slack.shape
     used = jnp.concatenate([s.row_units, s.col_units]) > 0
     parent = jnp.concatenate([jnp.where(s.row_parent >= 0, s.row_parent + n, -1), s.col_parent])
@@ -42,7 +48,10 @@ def recompute(s: Search, masses: Masses, slack: Float[Array, "n m"], on: Bool[Ar
     low, high = jnp.minimum(nodes, other), jnp.maximum(nodes, other)
     rounding = 2 * mass.size * float(jnp.finfo(mass.dtype).eps)
     off = jnp.abs(more.rest).sum() * (1 + rounding) + lost + more.lost
-    off += 2 * float(jnp.finfo(mass.dtype).eps) * mass.sum()
+    eps = float(jnp.finfo(mass.dtype).eps)
+    off += eps * mass[:n].sum()  # several entries of a pair are added up
+    if scaled:
+        off += 2 * eps * mass[n:].sum()
     return Flows(
         rows=jnp.concatenate([low, more.rows]),
         cols=jnp.concatenate([high - n, more.cols]),
@@ -67,7 +76,6 @@ def _peel(
     one = used.astype(jnp.int32)
     degree = one + jnp.zeros_like(one).at[above].add(one)
     link = one * nodes + jnp.zeros_like(one).at[above].add(one * nodes)  # may wrap around
-    half_eps = float(jnp.finfo(mass.dtype).eps) / 2
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         flow, rest, degree, link, lost = state
@@ -75,13 +83,15 @@ def _peel(
         arc = link[x]
         y = arc + above[arc] - x
         moved = jnp.maximum(jnp.minimum(rest[x], rest[y] + near * mass[y]), 0)
-        rest = put(put(rest, x, rest[x] - moved), y, rest[y] - moved)
+        rest_x, lost_x = two_sum(rest[x], -moved)
+        rest_y, lost_y = two_sum(rest[y], -moved)
+        rest = put(put(rest, x, rest_x), y, rest_y)
         return (
             put(flow, arc, moved),
             rest,
             put(put(degree, x, 0), y, degree[y] - 1),
             put(link, y, link[y] - arc),
-            lost + (jnp.abs(rest[x]) + jnp.abs(rest[y])) * half_eps,
+            lost + jnp.abs(lost_x) + jnp.abs(lost_y),
         )
 
     zero = jnp.zeros_like(mass)
@@ -121,7 +131,6 @@ def _send_rest(
             jnp.where(allowed, mass[:n, None], 0).max(0, initial=0),
         ]
     )
-    half_eps = float(jnp.finfo(mass.dtype).eps) / 2
 
     def left(s: _More) -> Array:
         return s.rest > near * mass
@@ -144,14 +153,16 @@ def _send_rest(
         shares = ~fits.any() & opens.any()
         y = jnp.where(fits.any(), best, jnp.where(shares, most_open, most))
         moved = jnp.where(shares, jnp.minimum(s.rest[x], s.rest[y]), s.rest[x])
-        rest = put(put(s.rest, x, s.rest[x] - moved), y, s.rest[y] - moved)
+        rest_x, lost_x = two_sum(s.rest[x], -moved)
+        rest_y, lost_y = two_sum(s.rest[y], -moved)
+        rest = put(put(s.rest, x, rest_x), y, rest_y)
         return _More(
             rest=rest,
             rows=put(s.rows, s.count, jnp.minimum(x, y)),
             cols=put(s.cols, s.count, jnp.maximum(x, y) - n),
             mass=put(s.mass, s.count, moved),
             count=s.count + 1,
-            lost=s.lost + (jnp.abs(rest[x]) + jnp.abs(rest[y])) * half_eps,
+            lost=s.lost + jnp.abs(lost_x) + jnp.abs(lost_y),
             failed=~exists.any(),
         )
 
