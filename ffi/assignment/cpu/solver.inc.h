@@ -28,6 +28,7 @@ namespace {
 #include "common/cpu/lanes.inc.h"
 #include "common/cpu/transpose.inc.h"
 #include "common/cpu/stack.inc.h"
+#include "common/reals.inc.h"
 #include "common/cpu/two_least.inc.h"
 #include "assignment/cpu/state.h"
 #include "assignment/cpu/canonical.h"

@@ -5,31 +5,11 @@
 #include <type_traits>
 
 #include "assignment/cuda/canonical.cuh"
+#include "common/reals.h"
 
 namespace jaxmatch::assignment {
 
 enum class Outcome { kSolved, kInfeasible, kTooWide };
-
-__device__ inline double read_real(const void* array, Dtype dtype, int64_t i) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return static_cast<const float*>(array)[i];
-    case Dtype::kF64:
-      return static_cast<const double*>(array)[i];
-    case Dtype::kS32:
-      return static_cast<const int32_t*>(array)[i];
-    default:
-      return double(static_cast<const int64_t*>(array)[i]);
-  }
-}
-
-__device__ inline void write_real(void* array, Dtype dtype, int64_t i, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(array)[i] = float(x);
-  } else {
-    static_cast<double*>(array)[i] = x;
-  }
-}
 
 // Location of the costs: in shared memory; in any memory, with every pack aligned; anywhere.
 enum class Place { kShared, kAligned, kAnywhere };

@@ -1,4 +1,4 @@
-// Arrays in an arena, and real numbers of any dtype.
+// Arrays in an arena.
 //
 // Included once per instruction set, inside that set's namespace, by the solvers that are compiled
 // for each (see assignment/cpu/problem.h).
@@ -27,25 +27,4 @@ bool reserve(Arena* arena, size_t bytes, Stack* stack) {
   stack->base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(arena->base) + 63) / 64 * 64);
   stack->used = 0;
   return true;
-}
-
-inline double read_real(const void* array, Dtype dtype, int64_t i) {
-  switch (dtype) {
-    case Dtype::kF32:
-      return static_cast<const float*>(array)[i];
-    case Dtype::kF64:
-      return static_cast<const double*>(array)[i];
-    case Dtype::kS32:
-      return static_cast<const int32_t*>(array)[i];
-    default:
-      return double(static_cast<const int64_t*>(array)[i]);
-  }
-}
-
-void write_real(void* array, Dtype dtype, int64_t i, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(array)[i] = float(x);
-  } else {
-    static_cast<double*>(array)[i] = x;
-  }
 }

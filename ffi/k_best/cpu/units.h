@@ -14,18 +14,6 @@ constexpr int64_t kMostInAll = int64_t{1} << 56;
 constexpr int64_t kFar = int64_t{1} << 60;        // greater than any length of a path
 constexpr int64_t kForbidden = int64_t{1} << 61;  // the cost of a forbidden pair
 constexpr int64_t kGone = -(int64_t{1} << 61);    // in place of the dual of a column out of reach
-// Greater magnitudes of floats in units would not survive as_integer().
-constexpr int kMostFloatBits = 50;
-
-// The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
-inline int64_t as_integer(double x) {
-  constexpr double kMagic = 0x1.8p52;
-  const double sum = x + kMagic;
-  int64_t bits, zero;
-  memcpy(&bits, &sum, sizeof bits);
-  memcpy(&zero, &kMagic, sizeof zero);
-  return bits - zero;
-}
 
 // The rows and columns that exist. `rows` are the smaller side.
 struct Form {

@@ -11,6 +11,7 @@
 namespace jaxmatch::k_best {
 
 #include "common/cost_levels.inc.h"
+#include "common/cost_units.inc.h"
 
 using assignment::kAllLanes, assignment::lanes_below;
 
@@ -21,7 +22,6 @@ constexpr int64_t kMostInAll = int64_t{1} << 56;
 constexpr int64_t kFar = int64_t{1} << 60;
 constexpr int64_t kForbidden = int64_t{1} << 61;
 constexpr int64_t kGone = -(int64_t{1} << 61);
-constexpr int kMostFloatBits = 50;
 
 // As in k_best/cpu/tree.h.
 constexpr int64_t kNoKey = INT64_MAX;

@@ -18,12 +18,6 @@ __device__ inline double real_cost(const KBestProblem& p, int64_t at) {
   return assignment::Floats::real(assignment::Floats::load(p.cost, at, p.cost_dtype));
 }
 
-// The nearest integer to |x| <= 2^51.
-__device__ inline int64_t as_integer(double x) {
-  constexpr double kMagic = 0x1.8p52;
-  return __double_as_longlong(x + kMagic) - __double_as_longlong(kMagic);
-}
-
 // Lists what a mask includes, and counts it. By one warp.
 __device__ inline int32_t list_used(int lane, const uint8_t* mask, int64_t size, int32_t* list) {
   int32_t count = 0;

@@ -3,34 +3,28 @@
 #define JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 
 #include "common/exact_sum.h"
+#include "common/reals.h"
 #include "k_best/cuda/costs.cuh"
 
 namespace jaxmatch::k_best {
-
-__device__ inline void write_real(const KBestProblem& p, void* out, int64_t at, double x) {
-  if (p.result_dtype == Dtype::kF32) {
-    static_cast<float*>(out)[at] = float(x);
-  } else {
-    static_cast<double*>(out)[at] = x;
-  }
-}
 
 // Marks the places of the list from `first` on as empty.
 __device__ inline void write_rest(Block block, int64_t first) {
   const KBestProblem& p = block.s.problem;
   block.each((p.k - first) * p.n, [&](int64_t k) { p.col4row[first * p.n + k] = kNone; });
   block.each((p.k - first) * p.m, [&](int64_t k) { p.row4col[first * p.m + k] = kNone; });
-  block.each(p.k - first, [&](int64_t k) { write_real(p, p.value, first + k, __builtin_nan("")); });
+  block.each(p.k - first,
+             [&](int64_t k) { write_real(p.value, p.result_dtype, first + k, __builtin_nan("")); });
 }
 
 __device__ inline void write_failure(Block block, Status status) {
   const KBestProblem& p = block.s.problem;
   const double nan = __builtin_nan("");
   write_rest(block, 0);
-  block.each(p.n, [&](int64_t i) { write_real(p, p.row_dual, i, nan); });
-  block.each(p.m, [&](int64_t j) { write_real(p, p.col_dual, j, nan); });
+  block.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, nan); });
+  block.each(p.m, [&](int64_t j) { write_real(p.col_dual, p.result_dtype, j, nan); });
   block.one([&] {
-    write_real(p, p.gap, 0, nan);
+    write_real(p.gap, p.result_dtype, 0, nan);
     *p.found = 0;
     *p.status = status;
   });
@@ -40,8 +34,8 @@ __device__ inline void write_failure(Block block, Status status) {
 __device__ inline void write_duals(Block block) {
   const Shared& s = block.s;
   const KBestProblem& p = s.problem;
-  block.each(p.n, [&](int64_t i) { write_real(p, p.row_dual, i, 0); });
-  block.each(p.m, [&](int64_t j) { write_real(p, p.col_dual, j, 0); });
+  block.each(p.n, [&](int64_t i) { write_real(p.row_dual, p.result_dtype, i, 0); });
+  block.each(p.m, [&](int64_t j) { write_real(p.col_dual, p.result_dtype, j, 0); });
   block.sync();
   void* const row_dual = s.transposed ? p.col_dual : p.row_dual;
   void* const col_dual = s.transposed ? p.row_dual : p.col_dual;
@@ -49,10 +43,10 @@ __device__ inline void write_duals(Block block) {
   const int64_t* const v = s.v_of(0);
   block.each(s.rows, [&](int64_t i) {
     const int64_t u = s.cost_row(i)[col4row[i]] - v[col4row[i]];
-    write_real(p, row_dual, s.row_list()[i], double(u) / s.scale + 0.0);
+    write_real(row_dual, p.result_dtype, s.row_list()[i], double(u) / s.scale + 0.0);
   });
   block.each(s.cols, [&](int64_t j) {
-    write_real(p, col_dual, s.col_list()[j], double(v[j]) / s.scale + 0.0);
+    write_real(col_dual, p.result_dtype, s.col_list()[j], double(v[j]) / s.scale + 0.0);
   });
 }
 
@@ -116,7 +110,8 @@ __device__ inline void write_solution(Block block) {
       col4row[s.transposed ? col : row] = s.transposed ? row : col;
       row4col[s.transposed ? row : col] = s.transposed ? col : row;
     });
-    if (block.lane() == 0) write_real(p, p.value, r, sign * s.workspace.value[x] + 0.0);
+    if (block.lane() == 0)
+      write_real(p.value, p.result_dtype, r, sign * s.workspace.value[x] + 0.0);
   });
   write_rest(block, s.size);
   write_duals(block);
@@ -126,7 +121,7 @@ __device__ inline void write_solution(Block block) {
     if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
       gap = nextafterf(float(gap), __builtin_huge_valf());
     }
-    write_real(p, p.gap, 0, gap);
+    write_real(p.gap, p.result_dtype, 0, gap);
     *p.found = s.size;
     *p.status = kOptimal;
   });

@@ -6,17 +6,10 @@
 #include <cstdint>
 
 #include "common/compensated_sum.h"
+#include "common/reals.h"
 #include "sparse_assignment/cpu/matching_state.h"
 
 namespace jaxmatch::sparse_assignment {
-
-inline void write_real(void* array, Dtype dtype, int64_t k, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(array)[k] = float(x);
-  } else {
-    static_cast<double*>(array)[k] = x;
-  }
-}
 
 inline void write_failure(const SparseProblem& p, Status status) {
   const double nan = std::nan("");

@@ -3,17 +3,10 @@
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_FINISH_CUH_
 
 #include "common/compensated_sum.h"
+#include "common/reals.h"
 #include "sparse_assignment/cuda/choice.cuh"
 
 namespace jaxmatch::sparse_assignment {
-
-__device__ inline void write_real(void* out, Dtype dtype, int64_t at, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(out)[at] = float(x);
-  } else {
-    static_cast<double*>(out)[at] = x;
-  }
-}
 
 template <class Team>
 __device__ void write_failure(const Team& team, const SparseProblem& p, Status status) {

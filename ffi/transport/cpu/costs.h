@@ -10,22 +10,10 @@ constexpr int64_t kMissNs = 10;
 
 // Sums of costs along a path of a basis stay below this.
 constexpr double kMostOnPath = 0x1p61;
-// Greater magnitudes of floats in units would not survive as_integer().
-constexpr int kMostFloatBits = 50;
 
 // Prices from which those of a part of the basis are computed have so many bits: then duals of
 // costs with few bits have few bits, and float32 holds them.
 constexpr int kCoarseBits = 14;
-
-// The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
-inline int64_t as_integer(double x) {
-  constexpr double kMagic = 0x1.8p52;
-  const double sum = x + kMagic;
-  int64_t bits, zero;
-  memcpy(&bits, &sum, sizeof bits);
-  memcpy(&zero, &kMagic, sizeof zero);
-  return bits - zero;
-}
 
 // The costs as they are given, [n, m].
 template <class ElemType>

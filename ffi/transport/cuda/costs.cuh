@@ -9,14 +9,6 @@ namespace jaxmatch::transport {
 
 // Sums of costs along a path of a basis stay below this.
 constexpr double kMostOnPath = 0x1p61;
-// Greater magnitudes of floats in units would not survive as_integer().
-constexpr int kMostFloatBits = 50;
-
-// The nearest integer to |x| <= 2^51.
-__device__ inline int64_t as_integer(double x) {
-  constexpr double kMagic = 0x1.8p52;
-  return __double_as_longlong(x + kMagic) - __double_as_longlong(kMagic);
-}
 
 template <class Type>
 struct Costs {

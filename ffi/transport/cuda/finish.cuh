@@ -2,6 +2,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 
+#include "common/reals.h"
 #include "transport/cuda/flows.cuh"
 #include "transport/cuda/levels.cuh"
 #include "transport/cuda/masses.cuh"
@@ -9,14 +10,6 @@
 namespace jaxmatch::transport {
 
 #include "transport/duals_below.inc.h"
-
-__device__ inline void write_real(void* out, Dtype dtype, int64_t at, double x) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(out)[at] = float(x);
-  } else {
-    static_cast<double*>(out)[at] = x;
-  }
-}
 
 __device__ inline void write_mass(const TransportProblem& p, int64_t at, int64_t units,
                                   double unit) {

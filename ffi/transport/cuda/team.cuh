@@ -15,6 +15,7 @@
 namespace jaxmatch::transport {
 
 #include "common/cost_levels.inc.h"
+#include "common/cost_units.inc.h"
 
 using assignment::from_ordered_bits, assignment::ordered_bits;
 using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;

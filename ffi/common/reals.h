@@ -1,0 +1,14 @@
+// Numbers of an array of results, whose dtype is known at run time.
+#ifndef JAXMATCH_REALS_H_
+#define JAXMATCH_REALS_H_
+
+#include <cstdint>
+
+#include "common/dtype.h"
+#include "common/host_device.h"
+
+namespace jaxmatch {
+#include "common/reals.inc.h"
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_REALS_H_
