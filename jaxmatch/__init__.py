@@ -33,6 +33,7 @@ from jaxmatch._flow.solve import minimum_cut as minimum_cut
 from jaxmatch._grid_cut.check import check_grid_cut as check_grid_cut
 from jaxmatch._grid_cut.solve import grid_cut as grid_cut
 from jaxmatch._k_best.check import KBestCheck as KBestCheck
+from jaxmatch._k_best.check import check_k_best as check_k_best
 from jaxmatch._k_best.result import KBestAssignments as KBestAssignments
 from jaxmatch._k_best.solve import k_best_assignments as k_best_assignments
 from jaxmatch._library.libraries import has_cpu_library as has_cpu_library
@@ -85,6 +86,7 @@ __all__ = [
     "check_bottleneck",
     "check_flow",
     "check_grid_cut",
+    "check_k_best",
     "check_matching",
     "check_minimum_cut",
     "check_sparse_assignment",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,16 +28,13 @@ from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-
-
-if TYPE_CHECKING:
-    from jaxmatch._k_best.result import KBestAssignments
+from jaxmatch._k_best.result import KBestAssignments
 
 
 @registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class KBestCheck(Check):
-    """The result of [`KBestAssignments.check`][jaxmatch.KBestAssignments.check].
+    """The result of [`check_k_best`][jaxmatch.check_k_best].
 
     Leading `...` is batch.
 
@@ -58,14 +54,38 @@ class KBestCheck(Check):
 
 @unchecked
 @in_full_precision("cost", "row_mask", "col_mask", on_host=True)
-def check_list(
+def check_k_best(
     cost: ArrayLike,
     result: KBestAssignments,
     *,
-    maximize: bool,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
 ) -> KBestCheck:
+    """Verify a result of [`k_best_assignments`][jaxmatch.k_best_assignments], in jit or out of it.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jm.k_best_assignments(cost, 3)
+    >>> check = jm.check_k_best(cost, res)
+    >>> bool(check.valid), bool(check.optimal)
+    (True, True)
+    >>> bool(jm.check_k_best(cost, res.replace(cost=res.cost[::-1])).valid)
+    False
+
+    **Arguments:**
+
+    - `cost`, `maximize`, `row_mask`, `col_mask`: as they were passed to the solver.
+    - `result`: the solver's result. `col4row`, `row4col`, `cost`, `count` and `col_dual` are read.
+
+    **Returns:** a [`KBestCheck`][jaxmatch.KBestCheck]. The duals prove that no assignment is better
+    than the first one. To prove that none is missing after it would take as long as to find the
+    list.
+
+    **Time and memory:** O(n·m + k (n log k + m)) operations.
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+    """
     place = current_place()
     problem = as_problem(cost, row_mask, col_mask, place=place)
     *batch, n, m = problem.cost.shape
@@ -78,7 +98,7 @@ def check_list(
         "col_dual": (*batch, m),
     }
     result = as_result(
-        result, type(result), shapes, "`cost`", "that the solver returns", place=place
+        result, KBestAssignments, shapes, "`cost`", "that the solver returns", place=place
     )
     if place.native:
         return _check_batch(problem, result, maximize=bool(maximize))

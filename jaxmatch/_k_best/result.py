@@ -6,8 +6,7 @@ import dataclasses
 
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Assignment, Result
-from jaxmatch._common.typing import Array, ArrayLike, Float, Int
-from jaxmatch._k_best.check import KBestCheck, check_list
+from jaxmatch._common.typing import Array, Float, Int
 
 
 @registered
@@ -58,37 +57,3 @@ class KBestAssignments(Result):
             gap=self.gap,
             status=self.status,
         )
-
-    def check(
-        self,
-        cost: ArrayLike,
-        *,
-        maximize: bool = False,
-        row_mask: ArrayLike | None = None,
-        col_mask: ArrayLike | None = None,
-    ) -> KBestCheck:
-        """Verify the list against its costs, in jit or out of it.
-
-        >>> import jax.numpy as jnp, jaxmatch as jm
-        >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
-        >>> res = jm.k_best_assignments(cost, 3)
-        >>> check = res.check(cost)
-        >>> bool(check.valid), bool(check.optimal)
-        (True, True)
-        >>> bool(res.replace(cost=res.cost[::-1]).check(cost).valid)
-        False
-
-        **Arguments:**
-
-        - `cost` to `col_mask`: as they were passed to the solver.
-
-        **Returns:**
-
-        A [`KBestCheck`][jaxmatch.KBestCheck]. The duals prove that no assignment is better than the
-        first one. That none is missing after it would take as long to prove as to find the list.
-
-        **Time and memory:** O(n·m + k (n log k + m)) operations.
-
-        **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
-        """
-        return check_list(cost, self, maximize=maximize, row_mask=row_mask, col_mask=col_mask)

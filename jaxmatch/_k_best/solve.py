@@ -65,7 +65,7 @@ def k_best_assignments(
       does not exist.
     - `method`: `"auto"`, `"murty"` or `"xla"`, see [Methods][k-best-methods].
 
-    **Returns:** a [`KBestAssignments`][jaxmatch.KBestAssignments], verified by `res.check(cost)`.
+    **Returns:** a [`KBestAssignments`][jaxmatch.KBestAssignments], verified by `check_k_best`.
     Its duals prove the first.
 
     **Status:** `OPTIMAL` if there is an assignment, `INFEASIBLE` if there is none, `INVALID_COST`,

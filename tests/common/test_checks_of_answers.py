@@ -171,7 +171,8 @@ def test_a_plan_that_loses_a_tiny_mass_is_invalid():
 def test_lists_and_points_are_proved_in_float32():
     rng = np.random.default_rng(5)
     x, y = (rng.random((40, 3)).astype(np.float32) for _ in range(2))
-    assert jm.k_best_assignments(squared(x, y), 4).check(squared(x, y)).optimal
+    listed = jm.k_best_assignments(squared(x, y), 4)
+    assert jm.check_k_best(squared(x, y), listed).optimal
     for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
         res = jm.solve_assignment_points(x, y, metric=metric)
         assert jm.check_assignment_points(x, y, res, metric=metric).optimal
@@ -203,7 +204,7 @@ def test_new_shapes_compile_nothing(kind):
             count.clear()
             assert jm.check_assignment(c, given["assignment"]).optimal
             assert jm.check_assignment(c, given["capacities"], col_capacity=3).optimal
-            assert given["list"].check(c).optimal
+            assert jm.check_k_best(c, given["list"]).optimal
             assert jm.check_bottleneck(c, given["bottleneck"]).optimal
             assert jm.check_transport(c, a, b, given["transport"]).optimal
             assert not count or (n, m) == (13, 17)

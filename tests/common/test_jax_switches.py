@@ -873,14 +873,12 @@ def transported(cost, supply, demand):
     return found, twin.cost, slope
 
 
-@case(
-    "k_best_assignments", "KBestAssignments", "KBestAssignments.check", "KBestCheck", inputs=costs
-)
+@case("k_best_assignments", "KBestAssignments", "check_k_best", "KBestCheck", inputs=costs)
 def listed(cost):
     res, twin = jm.k_best_assignments(cost, 4), jm.k_best_assignments(cost, 3, method="xla")
     rows = np.arange(cost.shape[-2]) > 0
     masked = jm.k_best_assignments(cost, 2, row_mask=rows, maximize=True)
-    checks = res.check(cost), masked.check(cost, row_mask=rows, maximize=True)
+    checks = jm.check_k_best(cost, res), jm.check_k_best(cost, masked, row_mask=rows, maximize=True)
     slope = pullback(lambda c: jm.k_best_assignments(c, 4).cost, cost)
     return res, twin.cost, masked.cost, res.first, checks, slope
 

@@ -28,7 +28,7 @@ def batched(shape):
         "CapacitatedAssignment": jm.solve_assignment(cost, col_capacity=2),
         "AssignmentCheck": jm.check_assignment(cost, assignment),
         "KBestAssignments": (k_best := jm.k_best_assignments(cost, 3)),
-        "KBestCheck": k_best.check(cost),
+        "KBestCheck": jm.check_k_best(cost, k_best),
         "BottleneckAssignment": (bottleneck := jm.bottleneck_assignment(cost)),
         "BottleneckCheck": jm.check_bottleneck(cost, bottleneck),
         "Matching": matching,

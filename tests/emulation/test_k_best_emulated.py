@@ -80,7 +80,7 @@ def assert_as_on_cpu(library, cost, k, *, seeds=(0, 1, 2), **given):
         for name in ("cost", "count", "gap", "status"):
             np.testing.assert_array_equal(getattr(res, name)[b], getattr(on_cpu, name))
         if on_cpu.status == jm.Status.OPTIMAL:
-            check = problem(res, b).check(cost[b].astype(_wide(cost.dtype)), **one)
+            check = jm.check_k_best(cost[b].astype(_wide(cost.dtype)), problem(res, b), **one)
             assert bool(check.valid) and float(check.gap) <= res.gap[b] + 1e-9
     return res, counts
 

@@ -46,7 +46,7 @@ def test_all_of_small_problems(method, shape, maximize, platform):
     assert max(counts) > 0
     solved = res.status == jm.Status.OPTIMAL
     assert_proved(cost[solved], problem(res, solved).first, maximize=maximize)
-    check = problem(res, solved).check(cost[solved], maximize=maximize)
+    check = jm.check_k_best(cost[solved], problem(res, solved), maximize=maximize)
     assert np.asarray(check.optimal).all()
 
 
@@ -146,7 +146,7 @@ def test_masks(method, shape, platform):
         sides.add(np.sign(int(rows[b].sum()) - int(cols[b].sum())))
     assert sides == {-1, 0, 1}
     assert_proved(cost, res.first, row_mask=rows, col_mask=cols)
-    assert np.asarray(res.check(cost, row_mask=rows, col_mask=cols).optimal).all()
+    assert np.asarray(jm.check_k_best(cost, res, row_mask=rows, col_mask=cols).optimal).all()
     if method == "xla":
         return
     one_sided = solve(np.nan_to_num(cost), 20, col_mask=cols, method=method)
@@ -180,7 +180,7 @@ def test_status(method, platform):
     failed = problem(res, slice(4))
     assert_failed(failed.first, failed.status)
     assert (failed.col4row == -1).all() and np.isnan(failed.cost).all()
-    assert not np.asarray(failed.check(cost[:4]).valid).any()
+    assert not np.asarray(jm.check_k_best(cost[:4], failed).valid).any()
 
 
 def test_overflow(platform):
@@ -261,4 +261,4 @@ def test_float64_input_keeps_its_digits():
         res = jm.k_best_assignments(whole, 6, method=method)
         assert res.cost.dtype == np.float64
         assert_true(whole, res)
-        assert np.asarray(res.check(whole).optimal).all()
+        assert np.asarray(jm.check_k_best(whole, res).optimal).all()
