@@ -17,9 +17,9 @@ inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x
 #include "assignment/cuda/plan.h"
 #include "assignment/cuda/warp.cuh"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 char shared_memory[227 << 10] __attribute__((aligned(16)));
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 // Solves a batch. Returns the plan's bytes of shared memory, or -1 if they exceed the limit.
 extern "C" int64_t emulate_assignment(const jaxmatch::assignment::AssignmentOperands* operands,
@@ -62,6 +62,7 @@ extern "C" int64_t plan_assignment(const jaxmatch::assignment::AssignmentOperand
 extern "C" void emulate_auction(const jaxmatch::assignment::AssignmentOperands* operands,
                                 void* workspace, int64_t workspace_costs, uint32_t* words,
                                 int32_t* counts, unsigned seed, bool always) {
+  using namespace jaxmatch;
   using namespace jaxmatch::assignment;
   AuctionBatch b =
       make_auction({*operands, workspace, workspace_costs, {}, {}, false, words, false}, 1);

@@ -7,15 +7,15 @@
 // The emulator comes first.
 #include "k_best/cuda/kernel.cuh"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 // `most_bytes` of shared memory.
 extern "C" void emulate_k_best(const jaxmatch::k_best::KBestProblem* first, int64_t size,
                                void* workspace, int64_t bytes, int64_t most_bytes, unsigned seed) {
   using namespace jaxmatch::k_best;
-  using jaxmatch::assignment::shared_memory;
+  using jaxmatch::shared_memory;
   KBestBatch batch{};
   batch.first = *first;
   batch.workspace = static_cast<char*>(workspace);

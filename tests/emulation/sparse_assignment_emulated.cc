@@ -25,9 +25,9 @@ inline uint64_t load_acquire(const uint64_t* at) {
 #include "sparse_assignment/cuda/kernel.cuh"
 #include "sparse_assignment/cuda/near_pairs.cuh"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 char shared_memory[180 << 10] __attribute__((aligned(16)));
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 namespace {
 
@@ -35,7 +35,7 @@ template <int kThreads>
 void run(const jaxmatch::sparse_assignment::SparseProblem& first, int64_t size, int blocks,
          int slots, void* workspace, int64_t bytes, unsigned seed) {
   using namespace jaxmatch::sparse_assignment;
-  using jaxmatch::assignment::shared_memory;
+  using jaxmatch::shared_memory;
   SparseBatch batch{};
   batch.first = first;
   batch.blocks = blocks;

@@ -35,15 +35,15 @@ inline double __dsqrt_rn(double a) { return std::sqrt(a); }
 #include "transport/cuda/kernel.cuh"
 #include "transport/cuda/pick.h"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 // `blocks` of each problem.
 extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* first, int64_t size,
                                   int blocks, void* workspace, int64_t bytes, unsigned seed) {
   using namespace jaxmatch::transport;
-  using jaxmatch::assignment::shared_memory;
+  using jaxmatch::shared_memory;
   const int64_t n = first->n, m = first->m;
   int64_t shared_bytes = sizeof(Shared);
   const auto fits = [&](int64_t more) {

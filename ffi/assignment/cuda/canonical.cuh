@@ -7,7 +7,7 @@
 #include "assignment/cuda/arithmetic.cuh"
 #include "assignment/cuda/batch.h"
 #include "assignment/cuda/costs.cuh"
-#include "assignment/cuda/group.cuh"
+#include "common/cuda/group.cuh"
 
 namespace jaxmatch::assignment {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "assignment/cuda/group.cuh"
+#include "common/cuda/group.cuh"
 
 namespace jaxmatch::assignment {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "assignment/cuda/group.cuh"
+#include "common/cuda/group.cuh"
 #include "common/dtype.h"
 #include "common/float16.h"
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/cuda/memory_order.cuh"
+#include "common/cuda/warp.cuh"
 #include "common/tally.h"
 
 #ifndef JAXMATCH_EMULATED
@@ -13,8 +14,6 @@
 #endif
 
 namespace jaxmatch {
-
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 #ifndef JAXMATCH_EMULATED
 __device__ inline void grid_barrier() { cooperative_groups::this_grid().sync(); }

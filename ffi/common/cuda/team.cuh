@@ -5,14 +5,11 @@
 
 #include <cstdint>
 
-#include "assignment/cuda/group.cuh"
+#include "common/cuda/group.cuh"
 #include "common/cuda/memory_order.cuh"
 #include "common/cuda/team_slots.h"
 
 namespace jaxmatch::team {
-
-using assignment::from_ordered_bits, assignment::ordered_bits;
-using assignment::kAllLanes, assignment::kWarpSize;
 
 // Over the lanes of a warp; every lane gets the result.
 __device__ inline uint64_t warp_least(uint64_t x) {

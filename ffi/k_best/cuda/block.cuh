@@ -13,8 +13,6 @@ namespace jaxmatch::k_best {
 #include "common/cost_levels.inc.h"
 #include "common/cost_units.inc.h"
 
-using assignment::kAllLanes, assignment::lanes_below;
-
 constexpr int32_t kNone = -1;  // no row or column
 
 // As in k_best/cpu/units.h.
@@ -149,7 +147,7 @@ struct Block {
   // The greatest of all threads' numbers. Every thread gets it.
   __device__ uint64_t most(uint64_t x) const {
     uint64_t word[1] = {x};
-    assignment::Group<true>::warp_max(word);
+    Group<true>::warp_max(word);
     if (lane() == 0) s.slots[warp()] = word[0];
     sync();
     for (const uint64_t other : s.slots) word[0] = other > word[0] ? other : word[0];

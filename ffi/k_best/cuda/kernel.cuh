@@ -216,7 +216,7 @@ inline int64_t plan_shared_memory(const Bounds& size, int64_t most, KBestBatch* 
 
 __global__ void __launch_bounds__(kThreads, 2)
     k_best_kernel(const __grid_constant__ KBestBatch batch) {
-  Shared& s = *reinterpret_cast<Shared*>(assignment::shared_memory);
+  Shared& s = *reinterpret_cast<Shared*>(shared_memory);
   if (threadIdx.x == 0) {
     const KBestProblem& p = batch.first;
     const Bounds size(p.n, p.m, p.k);

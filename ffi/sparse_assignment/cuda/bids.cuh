@@ -119,7 +119,7 @@ struct Bids {
         return;
       }
       const int32_t j = c.col[edge];
-      assignment::atomic_min(&w.best[j], key_of(w.price[j] - level, i));
+      atomic_min(&w.best[j], key_of(w.price[j] - level, i));
     });
   }
 

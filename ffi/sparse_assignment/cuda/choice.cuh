@@ -54,7 +54,7 @@ __device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int
 
 // Of numbers that are not negative. Returns what was there before.
 __device__ inline uint64_t least_at(int64_t* at, int64_t x) {
-  return assignment::atomic_min(reinterpret_cast<uint64_t*>(at), uint64_t(x));
+  return atomic_min(reinterpret_cast<uint64_t*>(at), uint64_t(x));
 }
 
 // Lists the free rows, in order. Returns their number.

@@ -109,7 +109,7 @@ template <int kThreads>
 __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads)
     sparse_kernel(const __grid_constant__ SparseBatch batch) {
   using Memory = Shared<kThreads>;
-  Memory& shared = *reinterpret_cast<Memory*>(assignment::shared_memory);
+  Memory& shared = *reinterpret_cast<Memory*>(shared_memory);
   const int64_t k = blockIdx.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
     const SparseProblem& first = batch.first;

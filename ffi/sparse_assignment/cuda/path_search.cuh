@@ -184,12 +184,12 @@ struct PathSearch {
     each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t by) {
       if (is_end) {
         const uint64_t edge = at >= kRowEnd ? 0 : by & UINT32_MAX;
-        if (t.labels.end == dist) assignment::atomic_min(&t.labels.end_by, at << 32 | edge);
+        if (t.labels.end == dist) atomic_min(&t.labels.end_by, at << 32 | edge);
         return;
       }
       const int32_t s = t.find(int32_t(at));
       if (s == kNone || t.dist[s] != dist) return;
-      if ((assignment::atomic_min(&t.by[s], by) >> 32) > by >> 32) t.dirty[s] = 1;
+      if ((atomic_min(&t.by[s], by) >> 32) > by >> 32) t.dirty[s] = 1;
     });
   }
 

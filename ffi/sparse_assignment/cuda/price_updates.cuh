@@ -143,7 +143,7 @@ struct PriceUpdate {
     team.sync();
     each_reached(queue, count, most, [&](int32_t x, int64_t dist, uint64_t by) {
       if (w.dist[x] != dist) return;
-      const bool nearer = (assignment::atomic_min(&w.by[x], by) >> 32) > by >> 32;
+      const bool nearer = (atomic_min(&w.by[x], by) >> 32) > by >> 32;
       if (!nearer || !is_paired(x)) return;
       if (atomicExch(&w.queued[x], 1) == 0) next[atomicAdd(queued, 1)] = x;
     });

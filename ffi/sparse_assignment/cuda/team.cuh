@@ -8,8 +8,6 @@
 
 namespace jaxmatch::sparse_assignment {
 
-using assignment::kAllLanes, assignment::kWarpSize, assignment::lanes_below;
-
 // The bid of a free row, while few are free.
 struct alignas(16) Token {
   int64_t level;

@@ -56,12 +56,12 @@ struct Waves {
       const int32_t at = atomicAdd(&labels.listed, 1), j = from.t.col[s];
       r.dist[at] = from.t.dist[s];
       r.col[at] = j;
-      assignment::atomic_min(&w.claim[j], claim_of(k));
+      atomic_min(&w.claim[j], claim_of(k));
     });
     group.sync();
     // A path may also lead through columns that are as far as its end.
     group.each(labels.path,
-               [&](int64_t q) { assignment::atomic_min(&w.claim[c.col[r.path[q]]], claim_of(k)); });
+               [&](int64_t q) { atomic_min(&w.claim[c.col[r.path[q]]], claim_of(k)); });
     group.one([&] { r.search->listed = labels.listed; });
   }
 

@@ -7,8 +7,6 @@
 
 namespace jaxmatch::transport {
 
-using assignment::kWarpSize;
-
 #if defined(__CUDACC__)
 template <class T>
 __device__ T load_past_l1(const T* at) {

@@ -121,7 +121,7 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
 template <class Type>
 __global__ void __launch_bounds__(kThreads, 1)
     transport_kernel(const __grid_constant__ TransportBatch batch) {
-  Shared& shared = *reinterpret_cast<Shared*>(assignment::shared_memory);
+  Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
   const int64_t k = blockIdx.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
     shared.barriers = 0;

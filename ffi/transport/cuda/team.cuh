@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "assignment/cuda/group.cuh"
+#include "common/cuda/group.cuh"
 #include "common/cuda/memory_order.cuh"
 #include "common/cuda/team.cuh"
 #include "transport/cuda/kernels.h"
@@ -17,9 +17,6 @@ namespace jaxmatch::transport {
 #include "common/cost_levels.inc.h"
 #include "common/cost_units.inc.h"
 
-using assignment::from_ordered_bits, assignment::ordered_bits;
-using assignment::kAllLanes, assignment::kWarpSize, assignment::keep_loads_together;
-using assignment::lanes_below;
 using team::warp_least, team::warp_sum;
 
 constexpr int kWarps = kThreads / kWarpSize;  // of a block

@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-namespace jaxmatch::assignment {
+#include "common/cuda/warp.cuh"
 
-constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr int kWarpSize = 32;
+namespace jaxmatch {
 
 extern __shared__ __align__(16) char shared_memory[];
 
@@ -132,9 +131,6 @@ struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
 // registers by issuing one load after another, each with the full latency. Called by all lanes.
 __device__ inline void keep_loads_together() { __syncwarp(); }
 
-// Mask of the lanes below this one.
-__device__ inline unsigned lanes_below(int lane) { return (1u << lane) - 1; }
-
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 #endif  // JAXMATCH_CUDA_GROUP_CUH_
