@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -176,40 +175,6 @@ def test_lists_and_points_are_proved_in_float32():
     for metric in ("sqeuclidean", "euclidean", "l1", "cosine"):
         res = jm.solve_assignment_points(x, y, metric=metric)
         assert jm.check_assignment_points(x, y, res, metric=metric).optimal
-
-
-COMPILED = "/jax/core/compile/backend_compile_duration"
-
-
-@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
-def test_new_shapes_compile_nothing(kind):
-    """Each shape of costs was a program of 1 to 2 seconds, whose memory stayed."""
-    rng = np.random.default_rng(6)
-    count = []
-    listener = lambda name, seconds, **_: count.append(name) if name == COMPILED else None  # noqa: E731
-    # The program that makes JAX arrays of results serves all shapes.
-    jax.monitoring.register_event_duration_secs_listener(listener)
-    try:
-        for n, m in [(13, 17), (19, 11), (14, 14)]:
-            cost = rng.random((n, m)).astype(np.float32)
-            host = {
-                "assignment": jm.solve_assignment(cost),
-                "capacities": jm.solve_assignment(cost, col_capacity=3),
-                "list": jm.k_best_assignments(cost, 3),
-                "bottleneck": jm.bottleneck_assignment(cost),
-                "transport": jm.solve_transport(cost, np.full(n, m), np.full(m, n)),
-            }
-            given = {name: jax.tree.map(kind, res) for name, res in host.items()}
-            c, a, b = kind(cost), kind(np.full(n, m, np.int32)), kind(np.full(m, n, np.int32))
-            count.clear()
-            assert jm.check_assignment(c, given["assignment"]).optimal
-            assert jm.check_assignment(c, given["capacities"], col_capacity=3).optimal
-            assert jm.check_k_best(c, given["list"]).optimal
-            assert jm.check_bottleneck(c, given["bottleneck"]).optimal
-            assert jm.check_transport(c, a, b, given["transport"]).optimal
-            assert not count or (n, m) == (13, 17)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listener)
 
 
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])

@@ -13,7 +13,6 @@ from scipy.stats import wasserstein_distance
 import jaxmatch as jm
 from jaxmatch import estimators, losses
 from jaxmatch._common import place
-from jaxmatch._ffi import repeated
 
 
 RNG = np.random.default_rng(0)
@@ -217,8 +216,6 @@ NEW_SHAPES = {
     "earth_mover_distance": lambda n, m: losses.earth_mover_distance(X[:n, :2], X[:m, 2:4]),
     "box_iou": lambda n, m: losses.box_iou(X[:n, :4], X[:m, 4:8]),
     "linear_sum_assignment": lambda n, m: jm.linear_sum_assignment(X[:n, :m]),
-    "solve_assignment": lambda n, m: jm.solve_assignment(X[:n, :m]),
-    "capacities": lambda n, m: jm.solve_assignment(X[:n, :m], col_capacity=n),
     "solve_transport": lambda n, m: jm.solve_transport(X[:n, :m], X[:n, 0], X[:m, 0], partial=0.5),
     "solve_transport_points": lambda n, m: jm.solve_transport_points(
         X[:n, :2], X[:m, 2:4], X[:n, 0], X[:m, 0], unmatched_cost=X[:n, 1]
@@ -308,62 +305,6 @@ def test_jax_arrays_of_a_type_that_comes_often(often, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------
 # Calls of one signature, again and again
-
-
-def signatures():
-    """For each solver that keeps what a call found out: calls with these numbers."""
-
-    def cuts(c):
-        return jm.grid_cut(c, c.swapaxes(-1, -2), abs(c[:2]))
-
-    return {
-        "assignment": jm.solve_assignment,
-        "maximize": lambda c: jm.solve_assignment(c, maximize=True, method="auto"),
-        "prices": lambda c: jm.solve_assignment(c, unmatched_cost=c[0] / 2),
-        "masks": lambda c: jm.solve_assignment(c, row_mask=c[0] > 0.3, col_mask=c[1] > 0.3),
-        "capacities": lambda c: jm.solve_assignment(c, col_capacity=2),
-        "transport": lambda c: jm.solve_transport(c, c[0] / c[0].sum(), c[1] / c[1].sum()),
-        "partial": lambda c: jm.solve_transport(c, c[0], c[1], partial=0.5),
-        "k_best": lambda c: jm.k_best_assignments(c, 3),
-        "points": lambda c: jm.solve_assignment_points(c[:, :2], c[:, 1:3]),
-        "transport_points": lambda c: jm.solve_transport_points(
-            c, c + 1, c[0] / c[0].sum(), c[1] / c[1].sum()
-        ),
-        "grid_cut": cuts,
-        "pairs": jm.linear_sum_assignment,
-    }
-
-
-@pytest.mark.parametrize("name", signatures())
-@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
-def test_repeated_calls_answer_as_first_ones(name, kind, monkeypatch):
-    """Whatever the numbers are: each call has others, and the statuses are not all the same."""
-    monkeypatch.setattr(place, "_calls", {})
-    monkeypatch.setattr(place, "CALLS_BEFORE_COMPILATION", 3)
-    call = signatures()[name]
-    rng = np.random.default_rng(1)
-    costs = [rng.random((5, 5)).astype(np.float32) for _ in range(9)]
-    costs[4][0, 0] = np.nan
-    costs[6][1] = np.inf
-
-    def answer(c):
-        try:
-            return call(kind(c))
-        except ValueError as error:
-            return str(error)
-
-    got = [answer(c) for c in costs]
-    monkeypatch.setattr(place, "CALLS_BEFORE_COMPILATION", 10**9)
-    monkeypatch.setattr(repeated, "_signature", lambda *_: None)
-    for c, ours in zip(costs, got, strict=True):
-        theirs = answer(c)
-        assert isinstance(theirs, type(ours))
-        if isinstance(ours, str):
-            assert ours == theirs
-            continue
-        for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-            assert type(x) is type(y) and x.dtype == y.dtype
-            np.testing.assert_allclose(x, y, rtol=1e-6)
 
 
 def test_a_repeated_call_runs_the_native_call_alone(monkeypatch):

@@ -1,0 +1,331 @@
+"""All solvers: one row each, with problems, the call, the check, and a truth by somebody else.
+
+`tests/conformance` proves each property for every row. Numbers are such that sums are exact in
+every dtype, so that values equal the truth without a tolerance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from flow_helpers import by_networkx, random_edges
+from grid_cut_helpers import exact_cut
+from helpers import numpy_dtype, to_numpy
+from matching_helpers import edges_of
+from oracles import scipy_optimum
+from point_costs import distances
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+import jaxmatch as jm
+from jaxmatch._assignment.methods import METHODS as DENSE_METHODS
+
+
+# Every problem has these sizes, so that a method compiles once for all properties. No two lengths
+# that a dimension can have are the same.
+BATCH, SHAPE = 4, (5, 7)
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A solver. Its arguments are those of `make`, of which the first `shared` have no batch.
+
+    `make(rng, count, (n, m), dtype)` gives `count` problems, `truth` the value of one of them.
+    `numbers` are the arguments with costs or capacities: floats have derivatives there.
+    """
+
+    solve: Callable[..., Any]
+    make: Callable[[Rng, int, tuple[int, int], str], Arguments]
+    truth: Callable[..., Any]
+    check: Callable[..., Any] | None = None
+    value: str = "cost"
+    methods: tuple[str, ...] = ("auto", "xla")
+    dtypes: tuple[str, ...] = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
+    numbers: tuple[int, ...] = (0,)
+    shared: int = 0
+    alone: bool = False  # takes one problem: batches by `vmap`
+    smooth: bool = True  # the value is an integral of costs, so it has a derivative
+
+    def one(self, method: str = "auto") -> Callable[..., Any]:
+        """The solver of a problem."""
+        return self.solve if method == "auto" else partial(self.solve, method=method)
+
+    def call(self, method: str = "auto") -> Callable[..., Any]:
+        """The solver of a batch."""
+        return self.mapped(self.one(method)) if self.alone else self.one(method)
+
+    def checked(self) -> Callable[..., Any]:
+        """The check of a batch."""
+        assert self.check is not None
+        return self.mapped(self.check) if self.alone else self.check
+
+    def mapped(self, solve: Callable[..., Any]) -> Callable[..., Any]:
+        """By `vmap`, over all arguments that are not shared."""
+        axes = (None,) * self.shared
+        return lambda *x: jax.vmap(solve, axes + (0,) * (len(x) - self.shared))(*x)
+
+    def problem(self, arguments: Arguments, k: Any) -> Arguments:
+        """Problem k of a batch, or those at several places."""
+        own = jax.tree.map(lambda x: x[k], arguments[self.shared :])
+        return (*arguments[: self.shared], *own)
+
+    def instance(
+        self, dtype: str = "float32", count: int = BATCH, shape: tuple[int, int] = SHAPE
+    ) -> Arguments:
+        return self.make(np.random.default_rng(0), count, shape, dtype)
+
+    def truths(self, arguments: Arguments) -> list[Any]:
+        return [self.truth(*self.problem(arguments, k)) for k in range(BATCH)]
+
+
+def numbers(rng: Rng, shape: tuple[int, ...], dtype: str, most: int = 99) -> np.ndarray:
+    """Not negative. In wide floats multiples of 2^-10, of which hardly two sums are alike."""
+    if dtype in ("float32", "float64"):
+        return (rng.integers(0, most << 10, shape) / 1024).astype(dtype)
+    return rng.integers(0, most, shape).astype(numpy_dtype(dtype))
+
+
+# ---------------------------------------------------------------------------------------------
+# Problems
+
+
+def dense(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    return (numbers(rng, (count, *shape), dtype),)
+
+
+def masked(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    n, m = shape
+    (cost,) = dense(rng, count, shape, dtype)
+    prices = numbers(rng, (count, n), dtype, 50)
+    return cost, rng.random((count, n)) < 0.8, rng.random((count, m)) < 0.8, prices
+
+
+def points(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Squares of their coordinates are multiples of 2^-10."""
+    return tuple((rng.integers(0, 200, (count, k, 2)) / 32).astype(dtype) for k in shape)
+
+
+def masses(rng: Rng, count: int, shape: tuple[int, int]) -> Arguments:
+    """Integers, with one sum."""
+    n, m = shape
+    share = [rng.multinomial(4 * n, np.full(k, 1 / k), count).astype(np.int32) for k in (n, m)]
+    return tuple(share)
+
+
+def plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    return *dense(rng, count, shape, dtype), *masses(rng, count, shape)
+
+
+def clouds(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    return *points(rng, count, shape, dtype), *masses(rng, count, shape)
+
+
+def edges(rng: Rng, n: int, m: int, e: int) -> np.ndarray:
+    """`[e, 2]` different pairs: a full matching among them."""
+    full = np.arange(n) * m + np.arange(n) % m
+    others = np.setdiff1d(np.arange(n * m), full)
+    chosen = np.sort(np.concatenate([full, rng.choice(others, e - n, replace=False)]))
+    return np.stack(np.divmod(chosen, m), 1)
+
+
+def sparse(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    n, m = shape
+    e = 2 * n + m - 3
+    graph = jm.BipartiteGraph.from_edges(*edges(rng, n, m, e).T, shape)
+    return to_numpy(graph), numbers(rng, (count, e), dtype)
+
+
+def graphs(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Of which few have full matchings."""
+    n, m = shape
+    found = [
+        jm.BipartiteGraph.from_edges(rng.integers(0, n, m), rng.integers(0, m, m), shape)
+        for _ in range(count)
+    ]
+    return (to_numpy(jm.BipartiteGraph.stack(found)),)
+
+
+def networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """One network, from its first node to its last."""
+    nodes = shape[0] + 1
+    ends = random_edges(rng, nodes, 2 * shape[0], 2 * shape[1])
+    network = to_numpy(jm.FlowNetwork.from_edges(*ends.T, nodes, layout="bcsr"))
+    source, sink = np.zeros(count, np.int32), np.full(count, nodes - 1, np.int32)
+    return network, numbers(rng, (count, len(ends)), dtype), source, sink
+
+
+def grids(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    h, w = shape
+    source, sink = numbers(rng, (2, count, h, w), dtype)
+    return source, sink, numbers(rng, (count, 2, h, w), dtype, 30)
+
+
+# ---------------------------------------------------------------------------------------------
+# Truths
+
+
+def least(cost: Any) -> float:
+    cost = np.asarray(cost).astype(float)
+    return cost[linear_sum_assignment(cost)].sum()
+
+
+def of_masks(cost: Any, row_mask: Any, col_mask: Any, unmatched_cost: Any) -> float:
+    found = scipy_optimum(cost, False, row_mask, col_mask, unmatched_cost)
+    assert found is not None
+    return float(found)
+
+
+def of_points(x: Any, y: Any) -> float:
+    return least(distances(x, y, "sqeuclidean"))
+
+
+RADIUS = 4.0
+
+
+def of_near_points(x: Any, y: Any) -> float:
+    cost = distances(x, y, "sqeuclidean")
+    cost = np.where(cost <= RADIUS**2, cost, np.inf)
+    found = scipy_optimum(cost, unmatched_cost=10.0)
+    assert found is not None
+    return float(found)
+
+
+def of_bottleneck(cost: Any) -> float:
+    """The least value of which the costs up to it have a full matching."""
+    values = np.unique(np.asarray(cost).astype(float))
+    return next(x for x in values if pairs(np.asarray(cost).astype(float) <= x) == min(cost.shape))
+
+
+def of_lists(cost: Any) -> np.ndarray:
+    n, m = cost.shape
+    every = np.array(list(itertools.permutations(range(m), n)))
+    return np.sort(np.asarray(cost).astype(float)[np.arange(n), every].sum(1))[:K]
+
+
+def of_plan(cost: Any, supply: Any, demand: Any) -> float:
+    """Each unit of mass is a row, and a column."""
+    return least(np.repeat(np.repeat(np.asarray(cost).astype(float), supply, 0), demand, 1))
+
+
+def of_clouds(x: Any, y: Any, supply: Any, demand: Any) -> float:
+    return of_plan(distances(x, y, "sqeuclidean"), supply, demand)
+
+
+def of_sparse(graph: Any, cost: Any) -> float:
+    whole = np.full(graph.shape, np.inf)
+    whole[edges_of(graph)] = np.asarray(cost).astype(float)
+    return least(whole)
+
+
+def pairs(there: np.ndarray) -> int:
+    return int((maximum_bipartite_matching(csr_array(there)) >= 0).sum())
+
+
+def of_graph(graph: Any) -> int:
+    there = np.zeros(SHAPE, bool)
+    there[edges_of(graph)] = True
+    return pairs(there)
+
+
+def of_network(network: Any, capacity: Any, source: Any, sink: Any) -> float:
+    given = np.asarray(capacity).astype(float)
+    nodes = len(network.arc_ptr) - 1
+    ends = network.senders, network.receivers
+    return float(by_networkx(nodes, *ends, given, int(source), int(sink)))
+
+
+def of_grid(*grid: Any) -> float:
+    return float(exact_cut(*(np.asarray(x).astype(float) for x in grid), 4)[0])
+
+
+# ---------------------------------------------------------------------------------------------
+# Solvers
+
+
+def gated(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands between costs and result: masks and costs of unmatched rows."""
+
+    def call(
+        cost: Any, row_mask: Any, col_mask: Any, unmatched_cost: Any, *result: Any, **how: Any
+    ) -> Any:
+        given = {"row_mask": row_mask, "col_mask": col_mask, "unmatched_cost": unmatched_cost}
+        return solve(cost, *result, **given, **how)
+
+    return call
+
+
+K = 3
+CAPACITIES = {"col_capacity": 2}
+NEAR = {"radius": RADIUS, "unmatched_cost": 10.0}
+WIDE = ("float32", "float64", "int32", "int64")
+FLOATS = ("float32", "float64")
+
+# One line for each thing whose name or form may change.
+solve_capacities = partial(jm.solve_assignment, **CAPACITIES)
+check_capacities = partial(jm.check_assignment, **CAPACITIES)
+
+SUBJECTS = {
+    "assignment": Subject(
+        jm.solve_assignment, dense, least, jm.check_assignment, methods=(*DENSE_METHODS,)
+    ),
+    "gated assignment": Subject(
+        gated(jm.solve_assignment), masked, of_masks, gated(jm.check_assignment),
+        numbers=(0, 3),
+    ),
+    "points": Subject(
+        jm.solve_assignment_points, points, of_points, jm.check_assignment_points,
+        methods=("auto",), dtypes=FLOATS, numbers=(0, 1), alone=True,
+    ),
+    "points within a radius": Subject(
+        partial(jm.solve_assignment_points, **NEAR), points, of_near_points,
+        partial(jm.check_assignment_points, **NEAR),
+        methods=("auto",), dtypes=FLOATS, numbers=(0, 1), alone=True,
+    ),
+    "capacities": Subject(
+        solve_capacities, dense, lambda c: least(np.repeat(c, 2, -1)), check_capacities
+    ),
+    "sparse": Subject(
+        jm.solve_sparse_assignment, sparse, of_sparse, jm.check_sparse_assignment,
+        numbers=(1,), shared=1,
+    ),
+    "bottleneck": Subject(
+        jm.bottleneck_assignment, dense, of_bottleneck, jm.check_bottleneck, "bottleneck"
+    ),
+    "k best": Subject(partial(jm.k_best_assignments, k=K), dense, of_lists, jm.check_k_best),
+    "transport": Subject(jm.solve_transport, plans, of_plan, jm.check_transport),
+    "transport of points": Subject(
+        jm.solve_transport_points, clouds, of_clouds, jm.check_transport_points,
+        dtypes=FLOATS, numbers=(0, 1),
+    ),
+    "matching": Subject(
+        jm.maximum_bipartite_matching, graphs, of_graph, jm.check_matching, "cardinality",
+        methods=("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_pfp", "flow",
+                 "xla"),
+        dtypes=("int32",), numbers=(), smooth=False,
+    ),
+    "flow": Subject(
+        jm.maximum_flow, networks, of_network, jm.check_flow, "value",
+        methods=("auto", "augment", "pseudoflow", "xla"), dtypes=WIDE, numbers=(1,), shared=1,
+    ),
+    "minimum cut": Subject(
+        jm.minimum_cut, networks, of_network, jm.check_minimum_cut, "value",
+        dtypes=WIDE, numbers=(1,), shared=1,
+    ),
+    "grid cut": Subject(
+        jm.grid_cut, grids, of_grid, jm.check_grid_cut, "value",
+        methods=("auto", "augment", "push_relabel", "xla"), dtypes=WIDE, numbers=(0, 1, 2),
+    ),
+}  # fmt: skip
+
+# Every method of every solver.
+METHODS = [(name, method) for name, row in SUBJECTS.items() for method in row.methods]
