@@ -19,7 +19,7 @@ ffi::Error KBest(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRe
   const auto solve_range = [&](int64_t begin, int64_t end) {
     ScopedArena arena;
     for (int64_t b = begin; b < end; ++b) {
-      if (!solve(problem_of(first, b), &arena)) out_of_memory = true;
+      if (!solve(problem_at(first, b), &arena)) out_of_memory = true;
     }
   };
   const double pairs = double(first.n) * double(first.m);

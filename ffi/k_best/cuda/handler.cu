@@ -16,7 +16,7 @@ ffi::Error KBest(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRet
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
-  const auto workspace = assignment::result_at(rets, kNumResults);
+  const auto workspace = result_at(rets, rets.size() - 1);
   const Bounds size(batch.first.n, batch.first.m, batch.first.k);
   const int64_t bytes = (Workspace(nullptr, size).bytes + 3) / 4 * 4;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
@@ -35,7 +35,7 @@ ffi::Error KBest(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRet
       allow_shared_memory(reinterpret_cast<const void*>(k_best_kernel), gpu.shared_bytes));
   constexpr int64_t kMost = 1 << 30;  // blocks of a launch
   for (int64_t first = 0; first < batch.size; first += kMost) {
-    work.first = problem_of(batch.first, first);
+    work.first = problem_at(batch.first, first);
     const unsigned count = unsigned(std::min(batch.size - first, kMost));
     k_best_kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(work);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());

@@ -3,12 +3,12 @@
 #ifndef JAXMATCH_CUDA_K_BEST_KERNEL_CUH_
 #define JAXMATCH_CUDA_K_BEST_KERNEL_CUH_
 
-#include "k_best/batch.h"
 #include "k_best/cuda/costs.cuh"
 #include "k_best/cuda/finish.cuh"
 #include "k_best/cuda/levels.cuh"
 #include "k_best/cuda/partition.cuh"
 #include "k_best/cuda/search.cuh"
+#include "k_best/operands.h"
 
 namespace jaxmatch::k_best {
 
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (threadIdx.x == 0) {
     const KBestProblem& p = batch.first;
     const Bounds size(p.n, p.m, p.k);
-    s.problem = problem_of(p, blockIdx.x);
+    s.problem = problem_at(p, blockIdx.x);
     s.workspace = Workspace(batch.workspace + blockIdx.x * batch.workspace_bytes, size);
     s.state = s.workspace.state;
     s.costs = s.workspace.costs;

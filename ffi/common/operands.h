@@ -1,0 +1,95 @@
+// Tables of operands and results. The table of a problem is a function with a row for each array:
+//
+//   JAXMATCH_TABLE
+//   template <class Rows>
+//   JAXMATCH_HOST_DEVICE void list_operands(KBestProblem& p, Rows& rows) {
+//     rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.n * p.m);
+//     rows.optional("row_mask", p.row_mask, p.n);
+//     rows.result("value", p.value, real_dtype(p.result_dtype), p.k);
+//   }
+//
+// A row gives the array's name in errors, the member that points to it, and its entries in one
+// problem. The type of the pointer is the dtype. A row of a `void*` says which dtypes are allowed,
+// and where the problem keeps the one of the call; arrays that share such a member have one dtype.
+// Operands and results are listed in the order of the call, optional operands by name.
+//
+// CallRows (common/call_rows.h) reads a table to decode and check a call, problem_at() to find a
+// problem of a batch.
+#ifndef JAXMATCH_OPERANDS_H_
+#define JAXMATCH_OPERANDS_H_
+
+#include <cstdint>
+
+#include "common/dtype.h"
+#include "common/host_device.h"
+
+// Before a table: rows of the device and rows of the host may go through it.
+#if defined(__CUDACC__)
+#define JAXMATCH_TABLE _Pragma("nv_exec_check_disable")
+#else
+#define JAXMATCH_TABLE
+#endif
+
+namespace jaxmatch {
+
+// The dtypes that an untyped array may have: all; those with 32 or 64 bits; float32 and float64.
+enum class Allowed : uint8_t { kAny, kWide, kReal };
+
+struct DtypeOf {
+  Dtype& dtype;
+  Allowed allowed;
+  int64_t size;  // of an element, of the dtype so far
+};
+JAXMATCH_HOST_DEVICE inline DtypeOf any_dtype(Dtype& dtype) {
+  return {dtype, Allowed::kAny, size_of(dtype)};
+}
+JAXMATCH_HOST_DEVICE inline DtypeOf wide_dtype(Dtype& dtype) {
+  return {dtype, Allowed::kWide, size_of(dtype)};
+}
+JAXMATCH_HOST_DEVICE inline DtypeOf real_dtype(Dtype& dtype) {
+  return {dtype, Allowed::kReal, size_of(dtype)};
+}
+
+// Moves the arrays of the first problem of a batch to problem b.
+struct BatchRows {
+  int64_t b;
+
+  template <class... Row>
+  JAXMATCH_HOST_DEVICE void operand(const char*, Row&&... row) const {
+    skip(row...);
+  }
+  template <class... Row>
+  JAXMATCH_HOST_DEVICE void optional(const char*, Row&&... row) const {
+    skip(row...);
+  }
+  template <class... Row>
+  JAXMATCH_HOST_DEVICE void result(const char*, Row&&... row) const {
+    skip(row...);
+  }
+
+ private:
+  template <class T>
+  JAXMATCH_HOST_DEVICE void skip(T*& array, int64_t entries) const {
+    skip_bytes(array, entries * int64_t(sizeof(T)));
+  }
+  template <class T>
+  JAXMATCH_HOST_DEVICE void skip(T*& array, const DtypeOf& of, int64_t entries) const {
+    skip_bytes(array, entries * of.size);
+  }
+  template <class T>
+  JAXMATCH_HOST_DEVICE void skip_bytes(T*& array, int64_t bytes) const {
+    if (array) array = reinterpret_cast<T*>(uintptr_t(array) + uintptr_t(b * bytes));
+  }
+};
+
+// Problem `b` of a batch, whose first is p.
+template <class Problem>
+JAXMATCH_HOST_DEVICE inline Problem problem_at(Problem p, int64_t b) {
+  const BatchRows rows{b};
+  list_operands(p, rows);
+  return p;
+}
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_OPERANDS_H_
