@@ -173,7 +173,8 @@ class DualBound(NamedTuple):
             xp.full(tuple(batch), 32 * (n + m) * tiny, real),
             has_tiny,
             all(jnp.issubdtype(x, jnp.integer) for x in dtypes),
-            spacing(col_dual.dtype, real),
+            # On the host the duals are found again, and their dtype does not matter.
+            spacing(dtype if xp is np else col_dual.dtype, real),
         )
 
     def verify(

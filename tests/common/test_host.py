@@ -235,7 +235,7 @@ def test_numpy_beside_jax_arrays_is_cut_as_jax_does(monkeypatch):
     """Natively and compiled alike, and integers that do not fit are an error."""
     cost = jnp.array([[1.0]])
     for threshold in (0, 1000):
-        monkeypatch.setattr(_host, "_CALLS_BEFORE_COMPILATION", threshold)
+        monkeypatch.setattr(_host, "CALLS_BEFORE_COMPILATION", threshold)
         res = jm.solve_assignment(cost, unmatched_cost=np.array([1 - 1e-12]))
         assert res.col4row.tolist() == [0]
         with pytest.raises(ValueError, match="`unmatched_cost` holds integers that do not fit"):
@@ -288,7 +288,7 @@ def test_a_signature_that_comes_often_is_compiled(monkeypatch):
     """A compiled program makes JAX arrays faster than this path can."""
     monkeypatch.setattr(_host, "_calls", {})
     costs = jax.random.uniform(jax.random.key(0), (5, 6))
-    monkeypatch.setattr(_host, "_CALLS_BEFORE_COMPILATION", 20)
+    monkeypatch.setattr(_host, "CALLS_BEFORE_COMPILATION", 20)
     places = [_host.place_of(costs, options="some").native for _ in range(40)]
     assert places[0] and not places[-1] and sorted(places, reverse=True) == places
     assert _host.place_of(costs[:4], options="some").native
