@@ -158,7 +158,7 @@ def graphs(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Argument
 def networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     """One network, from its first node to its last."""
     nodes = shape[0] + 1
-    ends = random_edges(rng, nodes, 2 * shape[0], 2 * shape[1])
+    ends = random_edges(rng, nodes, 2 * shape[0], 2 * max(shape))
     network = to_numpy(jm.FlowNetwork.from_edges(*ends.T, nodes, layout="bcsr"))
     source, sink = np.zeros(count, np.int32), np.full(count, nodes - 1, np.int32)
     return network, numbers(rng, (count, len(ends)), dtype), source, sink
