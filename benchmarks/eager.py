@@ -53,7 +53,7 @@ def assignments() -> Iterator[Row]:
         "scipy": scipy_call,
         "linear_sum_assignment": jm.linear_sum_assignment,
         "solve_assignment": jm.solve_assignment,
-        "capacities": partial(jm.solve_assignment, col_capacity=1),
+        "capacities": partial(jm.solve_capacitated_assignment, col_capacity=1),
         "linear_sum_assignment_jax": jm.linear_sum_assignment,
         "solve_assignment_jax": jm.solve_assignment,
     }

@@ -80,7 +80,7 @@ def balanced(
     """The clustering from one start, and the status of its last assignment."""
 
     def assign(centers: Array, last: jm.CapacitatedAssignment) -> jm.CapacitatedAssignment:
-        return jm.solve_assignment(
+        return jm.solve_capacitated_assignment(
             squared_distances(points, centers),
             col_capacity=largest,
             col_minimum=smallest,

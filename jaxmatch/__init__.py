@@ -5,6 +5,18 @@ from importlib import metadata as _metadata
 from jaxmatch import estimators as estimators
 from jaxmatch import losses as losses
 from jaxmatch import stepping as stepping
+from jaxmatch._assignment.capacity_check import (
+    check_capacitated_assignment as check_capacitated_assignment,
+)
+from jaxmatch._assignment.capacity_points import (
+    check_capacitated_assignment_points as check_capacitated_assignment_points,
+)
+from jaxmatch._assignment.capacity_points import (
+    solve_capacitated_assignment_points as solve_capacitated_assignment_points,
+)
+from jaxmatch._assignment.capacity_solve import (
+    solve_capacitated_assignment as solve_capacitated_assignment,
+)
 from jaxmatch._assignment.certificate import AssignmentCheck as AssignmentCheck
 from jaxmatch._assignment.check import check_assignment as check_assignment
 from jaxmatch._assignment.solve import linear_sum_assignment as linear_sum_assignment
@@ -84,6 +96,8 @@ __all__ = [
     "check_assignment",
     "check_assignment_points",
     "check_bottleneck",
+    "check_capacitated_assignment",
+    "check_capacitated_assignment_points",
     "check_flow",
     "check_grid_cut",
     "check_k_best",
@@ -107,6 +121,8 @@ __all__ = [
     "show_config",
     "solve_assignment",
     "solve_assignment_points",
+    "solve_capacitated_assignment",
+    "solve_capacitated_assignment_points",
     "solve_sparse_assignment",
     "solve_transport",
     "solve_transport_points",

@@ -271,8 +271,8 @@ WIDE = ("float32", "float64", "int32", "int64")
 FLOATS = ("float32", "float64")
 
 # One line for each thing whose name or form may change.
-solve_capacities = partial(jm.solve_assignment, **CAPACITIES)
-check_capacities = partial(jm.check_assignment, **CAPACITIES)
+solve_capacities = partial(jm.solve_capacitated_assignment, **CAPACITIES)
+check_capacities = partial(jm.check_capacitated_assignment, **CAPACITIES)
 
 SUBJECTS = {
     "assignment": Subject(

@@ -107,8 +107,8 @@ def our_clusters(given: Clusters, best: float, dtype: Any, warm: bool) -> float:
     bounds: dict[str, Any] = {"col_minimum": given.least, "col_capacity": given.most}
     with jax.enable_x64(dtype == np.float64):
         cost, before = (jax.device_put(np.asarray(x, dtype)) for x in given[:2])
-        start = jm.solve_assignment(before, **bounds).col_dual if warm else None
-        call = jax.jit(partial(jm.solve_assignment, **bounds))
+        start = jm.solve_capacitated_assignment(before, **bounds).col_dual if warm else None
+        call = jax.jit(partial(jm.solve_capacitated_assignment, **bounds))
         res, ms = timed(lambda: call(cost, warm_start=start), budget=0.5, least=3)
     assert res.status == jm.Status.OPTIMAL, res.status
     counts = np.bincount(res.col4row, minlength=given.cost.shape[1])

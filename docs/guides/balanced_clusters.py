@@ -11,7 +11,9 @@ def balanced_kmeans(points, centers, smallest, largest, steps=20):
     def step(carry, _):
         centers, last = carry
         cost = ((points[:, None] - centers) ** 2).sum(-1)
-        res = jm.solve_assignment(cost, col_minimum=smallest, col_capacity=largest, warm_start=last)
+        res = jm.solve_capacitated_assignment(
+            cost, col_minimum=smallest, col_capacity=largest, warm_start=last
+        )
         centers = jax.ops.segment_sum(points, res.col4row, len(centers)) / res.col_count[:, None]
         return (centers, res), res.cost
 
@@ -32,7 +34,7 @@ assert bool((squares[:, -1] <= squares[:, 0]).all())
 
 # --8<-- [start:outliers]
 cost = ((points[:, None] - centers[best]) ** 2).sum(-1)
-res = jm.solve_assignment(cost, col_capacity=90, unmatched_cost=4.0)  # at a price of 4: outliers
+res = jm.solve_capacitated_assignment(cost, col_capacity=90, unmatched_cost=4.0)
 outliers = res.col4row < 0
 # --8<-- [end:outliers]
 assert 0 < outliers.sum() < 300, outliers.sum()
@@ -45,7 +47,7 @@ paper, reviewer = jnp.divmod(pair, reviewers)
 # A row for each pair: its column is the paper if it is a review, else the reviewer.
 cost = jnp.full((score.size, papers + reviewers), -jnp.inf)
 cost = cost.at[pair, paper].set(score.ravel()).at[pair, papers + reviewer].set(0)
-res = jm.solve_assignment(
+res = jm.solve_capacitated_assignment(
     cost,
     maximize=True,
     col_minimum=[3] * papers + [papers - 8] * reviewers,  # at most 8 reviews by each reviewer
@@ -58,7 +60,7 @@ assert (reviews.sum(1) == 3).all() and (reviews.sum(0) <= 8).all()
 assert abs(float(res.cost) - 102.17) < 0.01, res.cost
 
 # --8<-- [start:several]
-res = jm.solve_assignment(score, maximize=True, row_capacity=3, col_capacity=8)
+res = jm.solve_capacitated_assignment(score, maximize=True, row_capacity=3, col_capacity=8)
 res.rows, res.cols, res.mass  # the mass is how often a pair is used
 # --8<-- [end:several]
 assert res.mass.sum() == 120 and res.mass.max() == 3 and res.status == jm.Status.OPTIMAL

@@ -36,7 +36,7 @@ res = jax.jit(jm.solve_transport)(cost, supply, demand)  # no epsilon
 
 res.rows, res.cols, res.mass  # the plan: at most n + m - 1 pairs; res.todense()
 jm.solve_transport(cost, supply, demand, partial=0.8)  # move 80 % of the mass
-jm.solve_assignment(cost, col_capacity=9, col_minimum=4)  # 4 to 9 rows a column
+jm.solve_capacitated_assignment(cost, col_capacity=9, col_minimum=4)  # 4 to 9 rows a column
 # --8<-- [end:transport]
 assert bool((res.status == jm.Status.OPTIMAL).all())
 

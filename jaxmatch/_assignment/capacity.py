@@ -7,30 +7,18 @@ minimum is split into a part that the dummy row must not fill and one that it ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.capacity_problem import (
-    CapacityProblem,
-    as_capacities,
-    as_capacity_problem,
-)
-from jaxmatch._common.given import all_given, as_given
-from jaxmatch._common.gradient import apart, envelope_value
-from jaxmatch._common.place import place_of
+from jaxmatch._assignment.capacity_problem import CapacityProblem
 from jaxmatch._common.result import CapacitatedAssignment, Transport
-from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
-from jaxmatch._common.switches import compiled
-from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._transport.dummies import shift_duals
-from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
-from jaxmatch._transport.solve import METHODS, value_jvp
 
 
 # Totals of capacities saturate here. At most so many pairs are matched.
@@ -39,72 +27,6 @@ _MOST_PAIRS = 2**30
 _OPTIMAL, _INFEASIBLE = int(Status.OPTIMAL), int(Status.INFEASIBLE)
 _INVALID_COST, _INVALID_CAPACITY = int(Status.INVALID_COST), int(Status.INVALID_CAPACITY)
 _OVERFLOW = int(Status.OVERFLOW)
-
-
-def solve_with_capacities(
-    cost: ArrayLike,
-    row_capacity: ArrayLike | None,
-    col_capacity: ArrayLike | None,
-    col_minimum: ArrayLike | None,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
-    unmatched_cost: ArrayLike | None,
-    warm_start: Any,
-    *,
-    maximize: bool,
-    method: str,
-    unsupported: dict[str, Any],
-) -> CapacitatedAssignment | Transport:
-    """As documented in `CapacitatedAssignment`. `unsupported` are arguments that must be None."""
-    refuse(unsupported, method)
-    cost = as_given("cost", cost)
-    capacities = as_capacities(
-        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
-    )
-    others = all_given(
-        row_mask=row_mask,
-        col_mask=col_mask,
-        unmatched_cost=unmatched_cost,
-        warm_start=getattr(warm_start, "col_dual", warm_start),
-    )
-    maximize, as_plan = bool(maximize), row_capacity is not None
-    options = ("capacities", maximize, method, as_plan)
-    place = place_of(cost, *capacities, *others, options=options)
-    if method == "xla":
-        place = place.by_jax()
-    with place.precision():
-        problem = as_capacity_problem(cost, *capacities, *others, place=place)
-        if place.native:
-            native = partial(transport, maximize=maximize, platform="cpu")
-            dense = partial(with_dummies, maximize=maximize)
-            res = by_transport(native, dense, problem, as_plan=as_plan, xp=place.xp)
-        else:
-            res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
-        return place.bring_home(res)
-
-
-def refuse(unsupported: dict[str, Any], method: str = "auto") -> None:
-    """Raises an error for arguments and methods that do not go with capacities."""
-    for name, x in unsupported.items():
-        if x is not None:
-            raise ValueError(f"`{name}` does not go with capacities; leave it out.")
-    if method not in [*METHODS]:
-        raise ValueError(f"With capacities, `method` is one of {[*METHODS]}, got {method!r}.")
-
-
-@compiled(static_argnames=("maximize", "method", "as_plan"))
-def _solve(
-    problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
-) -> CapacitatedAssignment | Transport:
-    def balanced(problem: TransportProblem) -> Transport:
-        res = apart(METHODS[method])(problem, maximize=maximize)
-        return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
-
-    def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
-        dense = partial(with_dummies, maximize=maximize)
-        return by_transport(balanced, dense, problem, as_plan=as_plan)
-
-    return over_batch_shards(solve, problem, core_dims=2)
 
 
 def by_transport(

@@ -1,4 +1,4 @@
-"""`check_assignment` with capacities: verifies pairs by their column duals.
+"""`check_capacitated_assignment`: verifies pairs by their column duals.
 
 Shares no code with the solvers: an error would have to be made twice.
 """
@@ -21,7 +21,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import as_array
 from jaxmatch._common.given import INTEGERS, REAL, require
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.place import BY_JAX, Place, current_place
+from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision
 from jaxmatch._common.proof import (
     add_at,
     flushed_to,
@@ -35,7 +35,7 @@ from jaxmatch._common.proof import (
 )
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.sharding import over_batch_shards
-from jaxmatch._common.switches import compiled
+from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.tighten import Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 from jaxmatch._transport.check import (
@@ -62,31 +62,60 @@ class Claim(NamedTuple):
     col_dual: Float[Array, "... m"]
 
 
-def check_with_capacities(
+@unchecked
+@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", on_host=True)
+def check_capacitated_assignment(
     cost: ArrayLike,
-    result: Any,
-    capacities: tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None],
-    *others: ArrayLike | None,
-    maximize: bool,
+    result: CapacitatedAssignment | Transport,
+    *,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike | None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
 ) -> AssignmentCheck:
-    """As documented in `check_assignment`. `others`: masks, and the cost of unmatched rows."""
-    row_capacity, col_capacity, col_minimum = capacities
+    """Verify a result of `solve_capacitated_assignment`, in jit or out of it.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jm.solve_capacitated_assignment(cost, col_capacity=2)
+    >>> check = jm.check_capacitated_assignment(cost, res, col_capacity=2)
+    >>> bool(check.valid), bool(check.optimal), float(check.gap)
+    (True, True, 0.0)
+    >>> bool(jm.check_capacitated_assignment(cost, res, col_capacity=1).valid)
+    False
+
+    **Arguments:**
+
+    - `cost`, capacities, `maximize`, masks, `unmatched_cost`: as they were passed to the solver.
+    - `result`: the solver's result. `col4row`, `col_count` and `col_dual` are read, or with
+      `row_capacity` `rows`, `cols`, `mass` and `col_dual`.
+
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
+    [`check_assignment`][jaxmatch.check_assignment]. Valid results exceed no capacity, meet all
+    minima, and are complete, see [Checks][check-assignment].
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+    """
     place = current_place()
-    given = as_capacities(
+    rows, cols, least = as_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
-    problem = as_capacity_problem(cost, *given, *others, place=place)
+    masks = (row_mask, col_mask)
+    problem = as_capacity_problem(cost, rows, cols, least, *masks, unmatched_cost, place=place)
     claim = as_claim(result, problem, as_plan=row_capacity is not None, place=place)
     if place.native:
-        return _check_batch(problem, claim, maximize=maximize)
-    return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
+        return _check_batch(problem, claim, maximize=bool(maximize))
+    return _check(*lax.stop_gradient((problem, claim)), maximize=bool(maximize))
 
 
 def as_claim(
     result: Any, problem: CapacityProblem, *, as_plan: bool, place: Place = BY_JAX
 ) -> Claim:
     kind = Transport if as_plan else CapacitatedAssignment
-    require("result", result, kind, "that `solve_assignment` returns for such capacities")
+    require("result", result, kind, "that the solver returns for such capacities")
     supply, demand = problem.transport.supply, problem.transport.demand
     (*batch, n), m = supply.shape, demand.shape[-1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,26 +18,112 @@ from jaxmatch._assignment.capacity import (
 from jaxmatch._assignment.capacity_check import as_claim, check_pairs
 from jaxmatch._assignment.capacity_problem import CapacityProblem, as_capacities, check_minimum
 from jaxmatch._assignment.certificate import AssignmentCheck
+from jaxmatch._common.arguments import check_name
 from jaxmatch._common.cost_arguments import as_mask, broadcast
+from jaxmatch._common.distances import as_point_sets, directions
+from jaxmatch._common.place import in_full_precision
 from jaxmatch._common.result import CapacitatedAssignment, Transport
-from jaxmatch._common.switches import compiled
-from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike, Bool
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport.check import existing
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.point_problem import PointProblem, with_point_dummies
 from jaxmatch._transport.points import balanced
+from jaxmatch._transport.solve import METHODS
 
 
 Capacities = tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None]
 
 
-def as_problem(
-    x: Float[Array, "n d"],
-    y: Float[Array, "m d"],
+@overload
+def solve_capacitated_assignment_points(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    metric: str = "sqeuclidean",
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    method: str = "auto",
+) -> CapacitatedAssignment: ...
+@overload
+def solve_capacitated_assignment_points(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    metric: str = "sqeuclidean",
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    method: str = "auto",
+) -> Transport: ...
+@repeated("col_minimum")
+@unchecked
+@in_full_precision("x", "y", "row_mask", "col_mask")
+def solve_capacitated_assignment_points(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    metric: str = "sqeuclidean",
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike | None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    method: str = "auto",
+) -> CapacitatedAssignment | Transport:
+    """Solve one assignment problem with capacities between points, without a cost matrix.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
+    >>> y = jax.random.uniform(jax.random.key(1), (10, 2))
+    >>> res = jm.solve_capacitated_assignment_points(x, y, col_capacity=30)
+    >>> int(res.col_count.max())
+    30
+
+    **Arguments:**
+
+    - `x`, `y`, `metric`: as in [`solve_assignment_points`][jaxmatch.solve_assignment_points].
+    - `col_capacity` to `col_mask`: as in `solve_capacitated_assignment`.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
+
+    **Returns:** as [`solve_capacitated_assignment`][jaxmatch.solve_capacitated_assignment],
+    verified by `check_capacitated_assignment_points`.
+
+    **Gradient:** of `res.cost`, with respect to the points: that of the sum of the matched
+    distances.
+
+    **Time and memory:** O((n + m)·d) memory on the CPU.
+
+    **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
+    for points that are not real.
+    """
+    check_name("method", method, METHODS)
+    capacities = (row_capacity, col_capacity, col_minimum)
+    problem = _as_problem(x, y, metric, capacities, row_mask, col_mask)
+    as_plan = row_capacity is not None
+    return _solve(problem, metric=metric, maximize=bool(maximize), method=method, as_plan=as_plan)
+
+
+def _as_problem(
+    x: ArrayLike,
+    y: ArrayLike,
+    metric: str,
     capacities: Capacities,
     row_mask: ArrayLike | None,
     col_mask: ArrayLike | None,
 ) -> CapacityProblem:
+    x, y = as_point_sets(x, y, metric, "solve_capacitated_assignment")
+    if metric == "cosine":
+        x, y = directions(x), directions(y)
     names = ("row_capacity", "col_capacity", "col_minimum")
     given = as_capacities(**dict(zip(names, capacities, strict=True)))
 
@@ -57,23 +143,6 @@ def as_problem(
     least = None if given[2] is None else expand(2, m)
     check_minimum(given[1], given[2])
     return CapacityProblem(problem, least)
-
-
-def solve_points_with_capacities(
-    x: Float[Array, "n d"],
-    y: Float[Array, "m d"],
-    capacities: Capacities,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
-    *,
-    metric: str,
-    maximize: bool,
-    method: str,
-) -> CapacitatedAssignment | Transport:
-    """As documented in `solve_assignment_points`, for points as the solvers take them."""
-    problem = as_problem(x, y, capacities, row_mask, col_mask)
-    as_plan = capacities[0] is not None
-    return _solve(problem, metric=metric, maximize=maximize, method=method, as_plan=as_plan)
 
 
 @compiled(static_argnames=("metric", "maximize", "method", "as_plan"))
@@ -104,21 +173,44 @@ def _with_dummies(
     return with_point_dummies(own, last_row, None, moved), jnp.zeros_like(moved, bool)
 
 
-def check_points_with_capacities(
-    x: Float[Array, "n d"],
-    y: Float[Array, "m d"],
-    result: Any,
-    capacities: Capacities,
-    row_mask: ArrayLike | None,
-    col_mask: ArrayLike | None,
+@unchecked
+@in_full_precision("x", "y", "row_mask", "col_mask")
+def check_capacitated_assignment_points(
+    x: ArrayLike,
+    y: ArrayLike,
+    result: CapacitatedAssignment | Transport,
     *,
-    metric: str,
-    maximize: bool,
+    metric: str = "sqeuclidean",
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike | None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
 ) -> AssignmentCheck:
-    """As documented in `check_assignment_points`, for points as the solvers take them."""
-    problem = as_problem(x, y, capacities, row_mask, col_mask)
-    claim = as_claim(result, problem, as_plan=capacities[0] is not None)
-    return _check(*lax.stop_gradient((problem, claim)), metric=metric, maximize=maximize)
+    """Verify a result of `solve_capacitated_assignment_points`, in jit or out of it.
+
+    >>> import jax, jax.numpy as jnp, jaxmatch as jm
+    >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
+    >>> y = jax.random.uniform(jax.random.key(1), (10, 2))
+    >>> res = jm.solve_capacitated_assignment_points(x, y, col_capacity=30)
+    >>> bool(jm.check_capacitated_assignment_points(x, y, res, col_capacity=30).optimal)
+    True
+
+    **Arguments:**
+
+    - `x` to `col_mask`: as they were passed to the solver.
+    - `result`: the solver's result, read as by `check_capacitated_assignment`.
+
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck]. Distances are recomputed as by
+    [`check_assignment_points`][jaxmatch.check_assignment_points].
+
+    **Raises:** as the solver, and `ValueError` for results of other shapes.
+    """
+    capacities = (row_capacity, col_capacity, col_minimum)
+    problem = _as_problem(x, y, metric, capacities, row_mask, col_mask)
+    claim = as_claim(result, problem, as_plan=row_capacity is not None)
+    return _check(*lax.stop_gradient((problem, claim)), metric=metric, maximize=bool(maximize))
 
 
 @compiled(static_argnames=("metric", "maximize"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.stepping import Progress
 from jaxmatch._common.cost_arguments import as_col_dual, as_cost, as_mask, broadcast
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.place import BY_JAX, Place
@@ -19,52 +18,6 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 _MOST = 2**31 - 1
-
-
-class Options(TypedDict, total=False):
-    """The options of `solve_assignment` without capacities, for type checkers."""
-
-    maximize: bool
-    row_mask: ArrayLike | None
-    col_mask: ArrayLike | None
-    unmatched_cost: ArrayLike | None
-    warm_start: Any
-    method: str
-    steps_per_call: int | None
-    progress: Progress | None
-    time_limit: float | None
-    row_axis: str | None
-    col_axis: str | None
-
-
-class OfColumns(Options, total=False):
-    """With capacities of columns."""
-
-    col_capacity: ArrayLike | None
-    col_minimum: ArrayLike | None
-
-
-class PointOptions(TypedDict, total=False):
-    """The options of `solve_assignment_points` without capacities, for type checkers."""
-
-    metric: str
-    maximize: bool
-    row_mask: ArrayLike | None
-    col_mask: ArrayLike | None
-    method: str
-    time_limit: float | None
-    row_axis: str | None
-    col_axis: str | None
-    radius: ArrayLike | None
-    unmatched_cost: ArrayLike | None
-    max_pairs: int | None
-
-
-class PointsOfColumns(PointOptions, total=False):
-    """With capacities of columns."""
-
-    col_capacity: ArrayLike | None
-    col_minimum: ArrayLike | None
 
 
 class CapacityProblem(NamedTuple):

@@ -9,7 +9,6 @@ from functools import partial
 
 from jax import lax
 
-from jaxmatch._assignment.capacity_check import check_with_capacities
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
@@ -17,7 +16,7 @@ from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.cost_arguments import as_cost
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.place import current_place, in_full_precision
-from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import ArrayLike
@@ -27,7 +26,7 @@ from jaxmatch._common.typing import ArrayLike
 @in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", on_host=True)
 def check_assignment(
     cost: ArrayLike,
-    result: Assignment | CapacitatedAssignment | Transport,
+    result: Assignment,
     *,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
@@ -35,9 +34,6 @@ def check_assignment(
     unmatched_cost: ArrayLike | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
-    row_capacity: ArrayLike | None = None,
-    col_capacity: ArrayLike | None = None,
-    col_minimum: ArrayLike | None = None,
 ) -> AssignmentCheck:
     """Verify a result of [`solve_assignment`][jaxmatch.solve_assignment], in jit or out of it.
 
@@ -56,10 +52,10 @@ def check_assignment(
 
     **Arguments:**
 
-    - `cost`, `maximize`, masks, `unmatched_cost`, axes and capacities: as they were passed to the
-      solver. Each device reads its own shard of the costs, in blocks of rows.
-    - `result`: the solver's result. `col4row`, `row4col` (with capacities `col_count`, or `rows`,
-      `cols` and `mass`) and `col_dual` are read; the other fields are ignored.
+    - `cost`, `maximize`, masks, `unmatched_cost` and axes: as they were passed to the solver.
+      Each device reads its own shard of the costs, in blocks of rows.
+    - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read, and no
+      other field.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
@@ -78,25 +74,18 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    capacities = (row_capacity, col_capacity, col_minimum)
-    has_capacities = any(x is not None for x in capacities)
     if row_axis is not None or col_axis is not None:
-        if has_capacities:
-            raise ValueError("Capacities do not go with sharded costs; leave them out.")
         if unmatched_cost is not None:
             raise ValueError("`unmatched_cost` does not go with sharded costs; leave it out.")
         return check_sharded(
             as_cost(cost, symbolic=False),
-            result,  # type: ignore[arg-type]
+            result,
             row_mask,
             col_mask,
             row_axis=row_axis,
             col_axis=col_axis,
             maximize=bool(maximize),
         )
-    if has_capacities:
-        others = (row_mask, col_mask, unmatched_cost)
-        return check_with_capacities(cost, result, capacities, *others, maximize=bool(maximize))
     place = current_place()
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost, place=place)
     *batch, n, m = problem.cost.shape

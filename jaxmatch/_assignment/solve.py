@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Unpack, overload
+from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
 from jaxmatch._assignment import native_large
-from jaxmatch._assignment.capacity import solve_with_capacities
-from jaxmatch._assignment.capacity_problem import OfColumns, Options
 from jaxmatch._assignment.methods import (
     HERE,
     METHODS,
@@ -28,7 +26,7 @@ from jaxmatch._common.cost_arguments import as_cost
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.place import place_of
-from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport, first_failure
+from jaxmatch._common.result import Assignment, first_failure
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -37,15 +35,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.repeated import repeated
 
 
-@overload
-def solve_assignment(cost: ArrayLike, **options: Unpack[Options]) -> Assignment: ...
-@overload
-def solve_assignment(cost: ArrayLike, **options: Unpack[OfColumns]) -> CapacitatedAssignment: ...
-@overload
-def solve_assignment(
-    cost: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[OfColumns]
-) -> Transport: ...
-@repeated("col_minimum")
+@repeated()
 @unchecked
 def solve_assignment(
     cost: ArrayLike,
@@ -54,17 +44,14 @@ def solve_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
-    warm_start: Assignment | CapacitatedAssignment | Transport | ArrayLike | None = None,
+    warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
     steps_per_call: int | None = None,
     progress: Progress | None = None,
     time_limit: float | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
-    row_capacity: ArrayLike | None = None,
-    col_capacity: ArrayLike | None = None,
-    col_minimum: ArrayLike | None = None,
-) -> Assignment | CapacitatedAssignment | Transport:
+) -> Assignment:
     """Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
 
     Finds pairs (i, j) of least total cost that match all of the smaller side, each row and each
@@ -77,8 +64,6 @@ def solve_assignment(
     (Array([1, 0, 2], dtype=int32), Array(5., dtype=float32), True)
     >>> jax.grad(lambda c: jm.solve_assignment(c).cost)(cost)[0]
     Array([0., 1., 0.], dtype=float32)
-    >>> jm.solve_assignment(cost, col_capacity=2).col4row  # a column takes up to two rows
-    Array([1, 1, 2], dtype=int32)
 
     **Arguments:**
 
@@ -96,9 +81,6 @@ def solve_assignment(
       reached, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
-    - `row_capacity`, `col_capacity`, `col_minimum`: integers, how often a row or column may, or
-      must, be matched, and a pair up to the lesser of its capacities. The result: a
-      [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], with `row_capacity` a `Transport`.
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment`.
 
@@ -111,21 +93,11 @@ def solve_assignment(
 
     **Source:** Jonker and Volgenant, Computing 38 (1987); all others: [Papers][papers-assignment].
     """
-    capacities = (row_capacity, col_capacity, col_minimum)
     in_calls: dict[str, Any] = {
         "steps_per_call": steps_per_call,
         "progress": progress,
         "time_limit": time_limit,
     }
-    if any(x is not None for x in capacities):
-        return solve_with_capacities(
-            cost,
-            *capacities,
-            *(row_mask, col_mask, unmatched_cost, warm_start),
-            maximize=maximize,
-            method=method,
-            unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
-        )
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost, symbolic=False)
         unsupported = {"unmatched_cost": unmatched_cost, "warm_start": warm_start, **in_calls}

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, TypeVar
 
 from jax import lax
 from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment import native_large, native_sharded
-from jaxmatch._assignment.capacity import refuse
-from jaxmatch._assignment.capacity_points import (
-    check_points_with_capacities,
-    solve_points_with_capacities,
-)
-from jaxmatch._assignment.capacity_problem import PointOptions, PointsOfColumns
 from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import method_with_limit
 from jaxmatch._assignment.partition import Partition, partition_of
@@ -39,12 +33,12 @@ from jaxmatch._assignment_points.near_problem import as_near_problem
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.blocks import rows_from
 from jaxmatch._common.cost_arguments import as_mask
-from jaxmatch._common.distances import as_points, directions, distances, recomputed
+from jaxmatch._common.distances import as_point_sets, directions, distances, recomputed
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision, place_of
 from jaxmatch._common.proof import constant, proof_float
-from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._ffi.repeated import repeated
@@ -54,7 +48,6 @@ from jaxmatch._ffi.sizes import most
 F = TypeVar("F", bound=Callable[..., Any])
 
 _JV = "jonker_volgenant"
-_CAPACITIES = ("row_capacity", "col_capacity", "col_minimum")
 _OF_NEAR = frozenset(
     ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
 )
@@ -109,19 +102,7 @@ def _solve_near_here(
         return place.bring_home(near_on_host(problem, metric))
 
 
-@overload
-def solve_assignment_points(
-    x: ArrayLike, y: ArrayLike, **options: Unpack[PointOptions]
-) -> Assignment: ...
-@overload
-def solve_assignment_points(
-    x: ArrayLike, y: ArrayLike, **options: Unpack[PointsOfColumns]
-) -> CapacitatedAssignment: ...
-@overload
-def solve_assignment_points(
-    x: ArrayLike, y: ArrayLike, *, row_capacity: ArrayLike, **options: Unpack[PointsOfColumns]
-) -> Transport: ...
-@repeated("radius", "col_minimum")
+@repeated("radius")
 @unchecked
 @_near_on_host
 @in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
@@ -137,13 +118,10 @@ def solve_assignment_points(
     time_limit: float | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
-    row_capacity: ArrayLike | None = None,
-    col_capacity: ArrayLike | None = None,
-    col_minimum: ArrayLike | None = None,
     radius: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     max_pairs: int | None = None,
-) -> Assignment | CapacitatedAssignment | Transport:
+) -> Assignment:
     """Solve one linear assignment problem between points, without a cost matrix.
 
     The cost of a pair is the distance of its points, computed on demand. Takes one problem at a
@@ -164,7 +142,6 @@ def solve_assignment_points(
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded.
-    - `row_capacity`, `col_capacity`, `col_minimum`: as in `solve_assignment`, also the result.
     - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`,
       of which costs and `unmatched_cost` are squares.
     - `unmatched_cost`: with a radius, a number or `[n]`: the cost of leaving a row unmatched.
@@ -186,28 +163,20 @@ def solve_assignment_points(
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
     """
-    capacities = (row_capacity, col_capacity, col_minimum)
-    has_capacities = any(c is not None for c in capacities)
     axes = {"row_axis": row_axis, "col_axis": col_axis}
     others: dict[str, Any] = {**axes, "time_limit": time_limit}
-    if has_capacities:
-        refuse(others, method)
     if time_limit is not None:
         time_limit = as_seconds("time_limit", time_limit)
         method = method_with_limit(method, False)
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
     if radius is not None or unmatched_cost is not None:
-        _refuse_with_radius(others, capacities, radius, maximize)
+        _refuse_with_radius(others, radius, maximize)
         check_name("method", method, NEAR_METHODS)
         problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
         room = None if max_pairs is None else as_count("max_pairs", max_pairs)
         return solve_near(problem, metric=metric, method=method, max_pairs=room)
     if max_pairs is not None:
         raise ValueError("`max_pairs` goes with a `radius`; leave it out.")
-    if has_capacities:
-        given: dict[str, Any] = {"metric": metric, "maximize": bool(maximize), "method": method}
-        masks = row_mask, col_mask
-        return solve_points_with_capacities(rows, cols, capacities, *masks, **given)
     n, m = partition.global_shape(len(rows), len(cols))
     alone = partition.axis is None
     methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
@@ -234,7 +203,7 @@ def solve_assignment_points(
 def check_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
-    result: Assignment | CapacitatedAssignment | Transport,
+    result: Assignment,
     *,
     metric: str = "sqeuclidean",
     maximize: bool = False,
@@ -242,9 +211,6 @@ def check_assignment_points(
     col_mask: ArrayLike | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
-    row_capacity: ArrayLike | None = None,
-    col_capacity: ArrayLike | None = None,
-    col_minimum: ArrayLike | None = None,
     radius: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
 ) -> AssignmentCheck:
@@ -259,8 +225,8 @@ def check_assignment_points(
 
     **Arguments:**
 
-    - `x`, `y`, `metric`, `maximize`, masks, axes, capacities, `radius`, `unmatched_cost`: as they
-      were passed to the solver.
+    - `x`, `y`, `metric`, `maximize`, masks, axes, `radius`, `unmatched_cost`: as they were
+      passed to the solver.
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
@@ -275,26 +241,16 @@ def check_assignment_points(
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
-    capacities = (row_capacity, col_capacity, col_minimum)
-    has_capacities = any(c is not None for c in capacities)
     axes = {"row_axis": row_axis, "col_axis": col_axis}
-    if has_capacities:
-        refuse(axes)
     place, near = current_place(), radius is not None or unmatched_cost is not None
-    if has_capacities:
-        place = place.by_jax()
     rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis, place)
     if near:
-        _refuse_with_radius(axes, capacities, radius, maximize)
+        _refuse_with_radius(axes, radius, maximize)
         given = (radius, unmatched_cost, row_mask, col_mask)
         problem = as_near_problem(rows, cols, *given, place=place)
         result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`", place)
         check = check_near_on_host if place.native else check_near
         return check(problem, result, metric=metric)
-    if has_capacities:
-        options: dict[str, Any] = {"metric": metric, "maximize": bool(maximize)}
-        masks = row_mask, col_mask
-        return check_points_with_capacities(rows, cols, result, capacities, *masks, **options)
     n, m = partition.global_shape(len(rows), len(cols))
     masks = (
         as_mask("row_mask", row_mask, (n,), place),
@@ -346,16 +302,9 @@ def _check(
 _check_compiled = compiled(static_argnames=("partition", "metric", "maximize"))(_check)
 
 
-def _refuse_with_radius(
-    others: dict[str, Any],
-    capacities: tuple[ArrayLike | None, ...],
-    radius: ArrayLike | None,
-    maximize: bool,
-) -> None:
+def _refuse_with_radius(others: dict[str, Any], radius: ArrayLike | None, maximize: bool) -> None:
     beside = "`unmatched_cost` of points" if radius is None else "`radius`"
-    given = (
-        others | dict(zip(_CAPACITIES, capacities, strict=True)) | {"maximize": maximize or None}
-    )
+    given = others | {"maximize": maximize or None}
     for name, x in given.items():
         if x is not None:
             raise ValueError(f"`{name}` does not go with {beside}; leave one of them out.")
@@ -370,18 +319,7 @@ def _as_problem(
     place: Place = BY_JAX,
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
     """Points of one type (unit vectors for the cosine), and their partition."""
-    rows, cols = as_points(x, y, metric, place)
-    for name, points in (("x", rows), ("y", cols)):
-        if points.ndim != 2:
-            raise ValueError(
-                f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for "
-                "batches compute the matrices and call `solve_assignment`."
-            )
-    if 0 in (len(rows), len(cols)):
-        raise ValueError(
-            "`x` and `y` must have at least one point each, got shapes "
-            f"{[*rows.shape]} and {[*cols.shape]}."
-        )
+    rows, cols = as_point_sets(x, y, metric, "solve_assignment", place)
     if row_axis is None and col_axis is None:
         partition = Partition(None, True, None)
     else:

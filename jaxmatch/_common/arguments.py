@@ -147,8 +147,8 @@ def as_assignment(
         {"col4row": rows, "row4col": cols, "col_dual": cols},
         beside,
         "of pairs from elsewhere `Assignment.empty(shape).replace(col4row=..., row4col=..., "
-        "col_dual=...)` makes one, without column duals nothing is proved; for a result with "
-        "capacities pass these as to the solver",
+        "col_dual=...)` makes one, without column duals nothing is proved; a result with "
+        "capacities is verified by `check_capacitated_assignment`",
         place=place,
     )
 

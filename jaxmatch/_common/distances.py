@@ -41,6 +41,25 @@ def as_points(
     return points[0].astype(dtype), points[1].astype(dtype)
 
 
+def as_point_sets(
+    x: ArrayLike, y: ArrayLike, metric: str, on_matrix: str, place: Place = BY_JAX
+) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    """As `as_points`, of one problem with points; `on_matrix` is the function for batches."""
+    sets = as_points(x, y, metric, place)
+    for name, points in zip(("x", "y"), sets, strict=True):
+        if points.ndim != 2:
+            raise ValueError(
+                f"`{name}` must be one set of points [n, d], got shape {[*points.shape]}; for "
+                f"batches compute the matrices and call `{on_matrix}`."
+            )
+    if 0 in map(len, sets):
+        raise ValueError(
+            "`x` and `y` must have at least one point each, got shapes "
+            f"{[*sets[0].shape]} and {[*sets[1].shape]}."
+        )
+    return sets
+
+
 def _as_coordinates(name: str, points: ArrayLike, place: Place) -> Float[Array, "... n d"]:
     points = as_array(name, points, place, REAL - BOOLEAN, "hold real coordinates")
     if points.ndim < 2:

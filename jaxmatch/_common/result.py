@@ -200,7 +200,7 @@ class Assignment(Result):
 @registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class CapacitatedAssignment(Result):
-    """The result of [`solve_assignment`][jaxmatch.solve_assignment] with capacities of columns.
+    """The result of [`solve_capacitated_assignment`][jaxmatch.solve_capacitated_assignment].
 
     Leading `...` is batch; `res[k]` is problem k of it.
 
@@ -247,7 +247,7 @@ class CapacitatedAssignment(Result):
 
         >>> import jax, jax.numpy as jnp, jaxmatch as jm
         >>> def step(last, cost):
-        ...     res = jm.solve_assignment(cost, col_capacity=2, warm_start=last)
+        ...     res = jm.solve_capacitated_assignment(cost, col_capacity=2, warm_start=last)
         ...     return res, res.col_count
         >>> costs = jnp.array([[[0, 1], [0, 2], [0, 3]], [[3, 0], [2, 0], [1, 0]]])
         >>> jax.lax.scan(step, jm.CapacitatedAssignment.empty((3, 2)), costs)[1]
@@ -264,8 +264,9 @@ class Transport(Result):
     """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
 
     `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
-    ordered by row and column. The other entries have indices −1 and mass 0. `solve_assignment`
-    with capacities of rows returns it, too; with minima of n + 2m − 1 entries, not always basic.
+    ordered by row and column. The other entries have indices −1 and mass 0.
+    `solve_capacitated_assignment` with capacities of rows returns it, too; with minima of
+    n + 2m − 1 entries, not always basic.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
     - `mass`: `[..., n + m - 1]`, what each pair moves, in the dtype of supply and demand.

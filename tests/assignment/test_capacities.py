@@ -16,7 +16,7 @@ from jaxmatch import Status
 
 
 METHODS = ["auto", "xla"]
-solve = jm.solve_assignment
+solve = jm.solve_capacitated_assignment
 
 
 def capacities_of(given: dict[str, Any], n: int, m: int) -> tuple[np.ndarray, ...]:
@@ -140,7 +140,7 @@ def test_against_copies_of_columns(method):
                 best = copies[linear_sum_assignment(copies, maximize)].sum()
                 assert own.cost == best and own.status == Status.OPTIMAL
                 assert_optimal(c, own, given, tolerance(res, method))
-            check = jm.check_assignment(cost, res, **given)
+            check = jm.check_capacitated_assignment(cost, res, **given)
             assert check.valid.all() and (check.gap <= 100 * tolerance(res, method)).all()
 
 
@@ -208,7 +208,7 @@ def test_features_against_linear_programs(dtype, names, method):
         gone = ~(given["row_mask"][:, :, None] & given["col_mask"][:, None, :])
         cost[gone] = np.nan if "float" in dtype else 2**31 - 1
     res = solve(cost, maximize=maximize, method=method, **given)
-    check = jm.check_assignment(cost, res, maximize=maximize, **given)
+    check = jm.check_capacitated_assignment(cost, res, maximize=maximize, **given)
     solved, tol = 0, tolerance(res, method)
     for k in range(size):
         one = {name: x[k] for name, x in given.items()} | {"maximize": maximize}
@@ -226,7 +226,7 @@ def test_capacities_of_one_are_plain():
     for shape in ((5, 7, 7), (5, 4, 9), (5, 9, 4)):
         cost = rng.random(shape)
         for given in ({}, {"maximize": True}, {"unmatched_cost": np.full(shape[1], 0.3)}):
-            plain = solve(cost, **given)
+            plain = jm.solve_assignment(cost, **given)
             res = solve(cost, col_capacity=1, **given)
             np.testing.assert_allclose(res.cost, plain.cost, rtol=1e-12)
             np.testing.assert_array_equal(res.col4row, plain.col4row)
@@ -241,9 +241,9 @@ def test_capacities_of_one_are_plain():
 def test_a_minimum_above_the_default_capacity_is_an_error():
     cost = np.zeros((6, 2), np.float32)
     with pytest.raises(ValueError, match="`col_minimum` goes up to 3, but `col_capacity` is 1"):
-        jm.solve_assignment(cost, col_minimum=3)
+        jm.solve_capacitated_assignment(cost, col_minimum=3)
     with pytest.raises(ValueError, match="`col_minimum` goes up to 2"):
-        jm.solve_assignment_points(cost, cost, col_minimum=[1, 2, 1, 1, 1, 1])
+        jm.solve_capacitated_assignment_points(cost, cost, col_minimum=[1, 2, 1, 1, 1, 1])
 
 
 def test_a_minimum_alone_says_which_columns_must_be_matched():
@@ -286,7 +286,9 @@ def test_statuses(dtype, method):
     for more in ({}, {"unmatched_cost": np.full(5, 100, dtype)}, {"row_capacity": 1}):
         res = solve(costs, col_capacity=capacity, col_minimum=least, method=method, **more)
         np.testing.assert_array_equal(res.status, statuses)
-        check = jm.check_assignment(costs, res, col_capacity=capacity, col_minimum=least, **more)
+        check = jm.check_capacitated_assignment(
+            costs, res, col_capacity=capacity, col_minimum=least, **more
+        )
         np.testing.assert_array_equal(check.optimal, statuses == Status.OPTIMAL)
         for k in np.flatnonzero(statuses):
             assert_failed(problem(to_numpy(res), k), statuses[k])

@@ -16,7 +16,7 @@ from test_capacities import plan_of
 import jaxmatch as jm
 
 
-solve = jm.solve_assignment
+solve = jm.solve_capacitated_assignment
 COSTS = ("bool", "uint8", "int32", "bfloat16", "float16", "float32", "int64", "float64")
 GIVEN = {
     "plain": {"col_capacity": np.array([2, 3, 1])},
@@ -121,7 +121,7 @@ def test_checks_on_meshes(name, platform):
     kind = (AxisType.Auto,)
     mesh = jax.make_mesh((len(devices),), ("batch",), axis_types=kind, devices=devices)
     over = NamedSharding(mesh, PartitionSpec("batch"))
-    check = jax.jit(lambda c, res: jm.check_assignment(c, res, **given))
+    check = jax.jit(lambda c, res: jm.check_capacitated_assignment(c, res, **given))
     with jax.set_mesh(mesh):
         placed = jax.device_put((cost, res), over)
         program = check.lower(*placed).compile()

@@ -17,24 +17,16 @@ import jaxmatch as jm
 
 
 CAPACITIES = ("row_capacity", "col_capacity", "col_minimum")
-solve = jm.solve_assignment
+solve = jm.solve_capacitated_assignment
 
 
 def test_errors():
     cost = np.eye(3)
-    for name, value in (
-        ("steps_per_call", 3),
-        ("progress", print),
-        ("row_axis", "x"),
-        ("col_axis", "x"),
-    ):
-        with pytest.raises(ValueError, match=f"`{name}` does not go with capacities"):
-            solve(cost, col_capacity=2, **{name: value})
     for method in ("core", "jonker_volgenant", "nonsense"):
-        with pytest.raises(ValueError, match="With capacities, `method` is one of .*simplex"):
+        with pytest.raises(ValueError, match="`method` must be one of .*simplex"):
             solve(cost, col_capacity=2, method=method)
     with pytest.raises(ValueError, match="`method` must be one of"):
-        solve(cost, method="network_simplex")
+        jm.solve_assignment(cost, method="network_simplex")
     for name in CAPACITIES:
         for bad in (1.0, np.ones(3), True, jnp.ones(3), "two"):
             with pytest.raises(TypeError, match=f"`{name}` must hold integers"):
@@ -45,13 +37,15 @@ def test_errors():
         solve(np.eye(3, dtype=np.int32), col_capacity=2, unmatched_cost=0.5)
     res = solve(cost, col_capacity=2)
     with pytest.raises(TypeError, match="`result` must be a CapacitatedAssignment"):
-        jm.check_assignment(cost, solve(cost), col_capacity=2)
+        jm.check_capacitated_assignment(cost, jm.solve_assignment(cost), col_capacity=2)  # pyright: ignore
+    with pytest.raises(TypeError, match="`result` must be an Assignment, .*check_capacitated"):
+        jm.check_assignment(cost, res)  # pyright: ignore
     with pytest.raises(TypeError, match="`result` must be a Transport"):
-        jm.check_assignment(cost, res, row_capacity=2)
+        jm.check_capacitated_assignment(cost, res, row_capacity=2)
     with pytest.raises(ValueError, match=r"`result.col_count` must have shape \(3,\)"):
-        jm.check_assignment(cost, res.replace(col_count=np.ones(2, int)), col_capacity=2)
-    with pytest.raises(ValueError, match="Capacities do not go with sharded costs"):
-        jm.check_assignment(cost, res, col_capacity=2, row_axis="x")
+        jm.check_capacitated_assignment(
+            cost, res.replace(col_count=np.ones(2, int)), col_capacity=2
+        )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -62,7 +56,7 @@ def test_the_check_finds_faults():
     cost = np.array([[1.0, 4.0], [2.0, 6.0], [5.0, 7.0], [4.0, 4.0]], np.float32)
     given = {"col_capacity": np.array([2, 3]), "col_minimum": np.array([0, 1])}
     res = solve(cost, **given)
-    check = partial(jm.check_assignment, cost, **given)
+    check = partial(jm.check_capacitated_assignment, cost, **given)
     assert check(res).optimal and res.col4row.tolist() == [0, 0, 1, 1]
 
     def other(*col4row: int) -> Any:
@@ -83,8 +77,8 @@ def test_the_check_finds_faults():
     assert wrong.valid and wrong.gap > 0
     few = {"col_capacity": 3, "col_minimum": [1, 3]}
     must = solve(cost, **few)
-    assert jm.check_assignment(cost, must, **few).optimal and (must.col_dual > 0).any()
-    assert not jm.check_assignment(cost, res, **few).valid  # below the minimum
+    assert jm.check_capacitated_assignment(cost, must, **few).optimal and (must.col_dual > 0).any()
+    assert not jm.check_capacitated_assignment(cost, res, **few).valid  # below the minimum
 
 
 def test_the_check_of_floats():
@@ -98,14 +92,14 @@ def test_the_check_of_floats():
         {"col_capacity": 6, "col_minimum": 2, "unmatched_cost": np.float32(0.3)},
     ):
         res = solve(cost, **given)
-        check = jm.check_assignment(cost, res, **given)
+        check = jm.check_capacitated_assignment(cost, res, **given)
         assert check.valid.all() and (check.gap < 1e-5).all() and (res.gap == 0).all()
         wide = (
             cost.astype(np.float64),
             {k: x if k[0] == "c" else float(x) for k, x in given.items()},
         )
         exact = solve(wide[0], **wide[1])
-        assert jm.check_assignment(wide[0], exact, **wide[1]).gap.max() < 1e-14
+        assert jm.check_capacitated_assignment(wide[0], exact, **wide[1]).gap.max() < 1e-14
 
 
 # ---------------------------------------------------------------------------------------------

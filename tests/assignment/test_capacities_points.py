@@ -39,26 +39,26 @@ def test_as_on_a_matrix(kind, metric):
         given |= {"row_mask": np.arange(N) != 2, "col_mask": np.arange(M) != 1}
     x, y = points(1, np.float64 if metric == "l1" else np.float32)
     x[2], y[1] = (np.nan, np.nan) if "row_mask" in given else (x[2], y[1])
-    res = jm.solve_assignment_points(x, y, metric=metric, **given)
-    assert_same_bits(res, jm.solve_assignment(distances(x, y, metric), **given))
+    res = jm.solve_capacitated_assignment_points(x, y, metric=metric, **given)
+    assert_same_bits(res, jm.solve_capacitated_assignment(distances(x, y, metric), **given))
     assert res.status == jm.Status.OPTIMAL
-    check = jm.check_assignment_points(x, y, res, metric=metric, **given)
+    check = jm.check_capacitated_assignment_points(x, y, res, metric=metric, **given)
     assert check.valid and check.gap < 1e-5
     # Other duals of a column that is used prove less.
     used = res.cols[0] if "row_capacity" in given else np.argmax(res.col_count)
     lower = np.where(np.arange(M) == used, -10.0 if not maximize else 10.0, 0)
     other = res.replace(col_dual=res.col_dual + lower)
-    assert jm.check_assignment_points(x, y, other, metric=metric, **given).gap > 0.1
+    assert jm.check_capacitated_assignment_points(x, y, other, metric=metric, **given).gap > 0.1
 
 
 def test_pairs_beyond_a_capacity_are_not_valid():
     x, y = points(2)
     given = {"col_capacity": np.full(M, 4)}
-    res = jm.solve_assignment_points(x, y, **given)
+    res = jm.solve_capacitated_assignment_points(x, y, **given)
     less = {"col_capacity": res.col_count - (np.arange(M) == np.argmax(res.col_count))}
-    assert not jm.check_assignment_points(x, y, res, **less).valid
+    assert not jm.check_capacitated_assignment_points(x, y, res, **less).valid
     more = given | {"col_minimum": np.full(M, 4)}
-    assert not jm.check_assignment_points(x, y, res, **more).valid
+    assert not jm.check_capacitated_assignment_points(x, y, res, **more).valid
 
 
 def test_twin():
@@ -66,10 +66,11 @@ def test_twin():
     for kind in ("columns", "both, minima"):
         given = CAPACITIES[kind]
         ours, twin = (
-            jm.solve_assignment_points(x, y, method=method, **given) for method in ("auto", "xla")
+            jm.solve_capacitated_assignment_points(x, y, method=method, **given)
+            for method in ("auto", "xla")
         )
         np.testing.assert_allclose(twin.cost, ours.cost, rtol=1e-12, err_msg=kind)
-        assert jm.check_assignment_points(x, y, twin, **given).gap < 1e-12
+        assert jm.check_capacitated_assignment_points(x, y, twin, **given).gap < 1e-12
 
 
 @pytest.mark.parametrize("kind", ["columns", "both, minima"])
@@ -78,7 +79,7 @@ def test_gradient(kind):
         x, y = map(jnp.asarray, points(4))
         given = CAPACITIES[kind]
         check_grads(
-            lambda x, y: jm.solve_assignment_points(x, y, **given).cost,
+            lambda x, y: jm.solve_capacitated_assignment_points(x, y, **given).cost,
             (x, y),
             order=1,
             modes=["fwd", "rev"],
@@ -92,7 +93,7 @@ def test_vmap():
     x, y = (jnp.asarray(np.stack(p)) for p in zip(*many, strict=True))
 
     def solve(x, y, capacity):
-        return jm.solve_assignment_points(x, y, col_capacity=capacity)
+        return jm.solve_capacitated_assignment_points(x, y, col_capacity=capacity)
 
     capacity = jnp.array([3, 4, 5])
     res = to_numpy(jax.jit(jax.vmap(solve))(x, y, capacity))
@@ -108,21 +109,22 @@ def test_status():
         ({"col_capacity": 9, "col_minimum": 4}, jm.Status.INFEASIBLE),
         ({"col_capacity": 2**30, "row_capacity": 2**30}, jm.Status.OVERFLOW),
     ]:
-        assert jm.solve_assignment_points(x, y, **given).status == status
+        assert jm.solve_capacitated_assignment_points(x, y, **given).status == status
     x[0] = np.nan
-    assert jm.solve_assignment_points(x, y, col_capacity=3).status == jm.Status.INVALID_COST
+    assert (
+        jm.solve_capacitated_assignment_points(x, y, col_capacity=3).status
+        == jm.Status.INVALID_COST
+    )
 
 
 def test_errors():
     x, y = points(6)
-    with pytest.raises(ValueError, match="`row_axis` does not go with capacities"):
-        jm.solve_assignment_points(x, y, col_capacity=3, row_axis="a")
-    with pytest.raises(ValueError, match="With capacities, `method` is one of"):
-        jm.solve_assignment_points(x, y, col_capacity=3, method="core")
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        jm.solve_capacitated_assignment_points(x, y, col_capacity=3, method="core")
     with pytest.raises(ValueError, match="`col_capacity` has shape"):
-        jm.solve_assignment_points(x, y, col_capacity=np.ones(3, int))
+        jm.solve_capacitated_assignment_points(x, y, col_capacity=np.ones(3, int))
     with pytest.raises(TypeError, match="CapacitatedAssignment"):
-        jm.check_assignment_points(x, y, jm.solve_assignment_points(x, y), col_capacity=3)
+        jm.check_capacitated_assignment_points(x, y, jm.solve_assignment_points(x, y))  # pyright: ignore
 
 
 def test_more_pairs_than_a_matrix_could_hold():
@@ -132,7 +134,7 @@ def test_more_pairs_than_a_matrix_could_hold():
     x, y = (rng.integers(0, 100, (k, 1)).astype(np.float32) for k in (n, m))
     rows, cols = np.arange(n) % 65536 == 5, np.arange(m) % 275 == 9
     given = {"col_capacity": np.full(m, 9), "row_mask": rows, "col_mask": cols}
-    res = jm.solve_assignment_points(x, y, **given)
-    small = jm.solve_assignment_points(x[rows], y[cols], col_capacity=9)
+    res = jm.solve_capacitated_assignment_points(x, y, **given)
+    small = jm.solve_capacitated_assignment_points(x[rows], y[cols], col_capacity=9)
     assert res.status == jm.Status.OPTIMAL and res.cost == small.cost
     np.testing.assert_array_equal(res.col_count[cols], small.col_count)

@@ -21,7 +21,7 @@ import jaxmatch as jm
 from jaxmatch import Status
 
 
-solve = jm.solve_assignment
+solve = jm.solve_capacitated_assignment
 
 
 # ---------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def test_minima_are_copies_that_must_be_matched():
             np.concatenate([np.arange(b) < k for b, k in zip(capacity, least, strict=True)])
         )
         copies = np.repeat(cost, capacity, 1) - bonus
-        expected = solve(copies.astype(np.int64), unmatched_cost=r.astype(np.int64))
+        expected = jm.solve_assignment(copies.astype(np.int64), unmatched_cost=r.astype(np.int64))
         assert res.cost == expected.cost + bonus.sum()
         assert (res.col_count >= least).all() and (res.col_count <= capacity).all()
 
@@ -269,7 +269,7 @@ def cases(draw: Any, shapes: Any = ((1, 1), (5, 3), (3, 4))) -> tuple[Any, dict[
 def test_the_check_proves_every_result(case):
     cost, given = case
     res = solve(cost, **given)
-    check = jm.check_assignment(cost, res, **given)
+    check = jm.check_capacitated_assignment(cost, res, **given)
     assert check.optimal == (res.status == Status.OPTIMAL)
 
 

@@ -232,8 +232,6 @@ def test_what_does_not_go_together():
         jm.solve_assignment_points(x, x, unmatched_cost=1.0)
     with pytest.raises(ValueError, match="`maximize` does not go with `radius`"):
         jm.solve_assignment_points(x, x, radius=1.0, maximize=True)
-    with pytest.raises(ValueError, match="`col_capacity` does not go with `radius`"):
-        jm.solve_assignment_points(x, x, radius=1.0, col_capacity=2)
     with pytest.raises(ValueError, match="`radius` must be one number"):
         jm.solve_assignment_points(x, x, radius=np.ones(3))
     with pytest.raises(ValueError, match="`unmatched_cost` must be a number or"):

@@ -207,7 +207,6 @@ def test_no_limit(wrong):
     [
         {"method": "jonker_volgenant"},
         {"method": "core", "steps_per_call": 2},
-        {"col_capacity": 2},
         {"unmatched_cost": 0.3},
     ],
 )

@@ -132,9 +132,11 @@ def solvers() -> dict[str, Solver]:
                               "forms": ("usual",)}  # fmt: skip
     dense, masses = judges.assignment, judges.transport
     assignment = with_checked_gap(call(jm.solve_assignment), call(jm.check_assignment, True))
+    capacities = with_checked_gap(call(jm.solve_capacitated_assignment),
+                                  call(jm.check_capacitated_assignment, True))  # fmt: skip
     found: dict[str, Solver] = {
         "assignment checked": Solver("dense", assignment, dense, **seldom),
-        "capacities checked": Solver("capacities", assignment, dense, **seldom),
+        "capacities checked": Solver("capacities", capacities, dense, **seldom),
         "sparse checked": Solver(
             "sparse", with_checked_gap(call(sparse),
                                        call(on_graph(jm.check_sparse_assignment), True)), dense,

@@ -67,7 +67,8 @@ def _with_derivatives() -> dict[str, Solver]:
     cells = "source_capacity", "sink_capacity", "pairwise"
     table = {
         "assignment/derivative": Solver("dense", assignment, dense),
-        "capacities/derivative": Solver("capacities", assignment, dense),
+        "capacities/derivative": Solver(
+            "capacities", of(jm.solve_capacitated_assignment, "cost", "unmatched_cost"), dense),
         "sparse/derivative": Solver(
             "sparse", sparse, is_(judges.assignment, derivatives.edges_of)),
         "transport/derivative": Solver(
@@ -103,7 +104,9 @@ def _table() -> dict[str, Solver]:
     graphs: dict[str, Any] = {"forms": ("usual", "empty", "malformed")}
     no_numbers = graphs | {"families": ("small", "empty", "malformed"), "size": 300}
     table |= {
-        "capacities": Solver("capacities", call(jm.solve_assignment), dense, size=300, **sides),
+        "capacities": Solver(
+            "capacities", call(jm.solve_capacitated_assignment), dense, size=300, **sides
+        ),
         "sparse": Solver("sparse", call(sparse_assignment), dense, **graphs),
         "scipy": Solver("scipy", _scipy_here, dense, size=100, **sides),
         "minimum cut": Solver(

@@ -14,6 +14,7 @@ CALLED = {
         "check_assignment": "assignment checked",
         "check_assignment_points": "points checked",
         "check_bottleneck": "bottleneck checked",
+        "check_capacitated_assignment": "capacities checked",
         "check_flow": "flow checked",
         "check_grid_cut": "grid cut checked",
         "check_matching": "matching checked",
@@ -29,6 +30,7 @@ CALLED = {
         "min_weight_full_bipartite_matching": "as scipy's sparse",
         "minimum_cut": "minimum cut",
         "solve_assignment": "assignment",
+        "solve_capacitated_assignment": "capacities",
         "solve_assignment_points": "points",
         "solve_sparse_assignment": "sparse",
         "solve_transport": "transport",
@@ -66,6 +68,8 @@ NOT_CALLED = {
     # They solve nothing.
     "jaxmatch": {"estimators", "losses", "export_safety_checks", "has_cpu_library",
                  "has_cuda_library", "show_config"}
+    # Points with capacities are proved equal to a matrix, in assignment/test_capacities_points.py.
+    | {"check_capacitated_assignment_points", "solve_capacitated_assignment_points"}
     # The state of one large problem between calls.
     | {"stepping"}
     # Its proof is of the first assignment alone, and refuses some lists near the limits of float32.

@@ -65,7 +65,7 @@ def test_every_function(name):
 
 VMAPPED = {
     "xla": partial(jm.solve_assignment, method="xla"),
-    "capacities": partial(jm.solve_assignment, col_capacity=2),
+    "capacities": partial(jm.solve_capacitated_assignment, col_capacity=2),
     "transport": lambda c: jm.solve_transport(c, THIRD, THIRD),
     "partial": lambda c: jm.solve_transport(c, THIRD, THIRD, partial=0.5),
     "k_best": lambda c: jm.k_best_assignments(c, 2),

@@ -151,8 +151,8 @@ def test_optimal_plans_and_capacities(family, dtype):
         swapped = res.replace(cols=np.argsort(order)[res.cols] * (res.cols >= 0) - (res.cols < 0))
         assert not jm.check_transport(cost, supply, demand, swapped, **options).optimal
     for options in ({"col_capacity": 2}, {"row_capacity": 3, "col_capacity": 2}):
-        res = jm.solve_assignment(cost, **options)
-        assert jm.check_assignment(cost, res, **options).optimal
+        res = jm.solve_capacitated_assignment(cost, **options)
+        assert jm.check_capacitated_assignment(cost, res, **options).optimal
 
 
 def test_a_plan_that_loses_a_tiny_mass_is_invalid():

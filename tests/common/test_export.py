@@ -106,7 +106,11 @@ def test_scipys_function_must_know_the_longer_side():
 
 def test_methods_that_need_sizes_say_what_to_do():
     words = r"`cost` has the symbolic sizes \(n, m\).*for each size.*`row_mask`"
-    for options in ({"method": "xla"}, {"method": "core"}, {"col_capacity": 2}):
+    for options in (
+        {"method": "xla"},
+        {"method": "core"},
+        {"function": jm.solve_capacitated_assignment, "col_capacity": 2},
+    ):
         with pytest.raises(ValueError, match=words):
             solve("n, m", **options)
 

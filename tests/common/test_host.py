@@ -384,5 +384,7 @@ def test_no_warnings_of_numpy(dtype):
     supply, demand = (random.random((40, k)).astype(dtype) for k in (3, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        jm.solve_assignment(costs, row_capacity=np.full((40, 3), 2), unmatched_cost=left)
+        jm.solve_capacitated_assignment(
+            costs, row_capacity=np.full((40, 3), 2), unmatched_cost=left
+        )
         jm.solve_transport(costs, supply, demand, partial=np.full(40, 0.5, dtype))

@@ -229,15 +229,18 @@ def solved_integers(cost):
     return res, check, jm.check_assignment(cost.astype(jnp.bfloat16), bits)
 
 
-@case("solve_assignment", "CapacitatedAssignment", "CapacitatedAssignment.empty", inputs=costs)
+@case(
+    "solve_capacitated_assignment", "check_capacitated_assignment", "CapacitatedAssignment",
+    "CapacitatedAssignment.empty", inputs=costs,
+)  # fmt: skip
 def solved_with_capacities(cost):
     given = {"col_capacity": 2, "col_minimum": np.array([0, 1, 0, 1])}
     start = jm.CapacitatedAssignment.empty(cost.shape)
-    res = jm.solve_assignment(cost, warm_start=start, **given)
-    twin = jm.solve_assignment(cost, method="xla", unmatched_cost=2.5, **given)
-    plan = jm.solve_assignment(cost, row_capacity=2, **given)
-    slope = pullback(lambda c: jm.solve_assignment(c, **given).cost, cost)
-    check = jm.check_assignment(cost, res, **given)
+    res = jm.solve_capacitated_assignment(cost, warm_start=start, **given)
+    twin = jm.solve_capacitated_assignment(cost, method="xla", unmatched_cost=2.5, **given)
+    plan = jm.solve_capacitated_assignment(cost, row_capacity=2, **given)
+    slope = pullback(lambda c: jm.solve_capacitated_assignment(c, **given).cost, cost)
+    check = jm.check_capacitated_assignment(cost, res, **given)
     return res.cost, twin.cost, plan.cost, check.valid, check.gap, slope
 
 
@@ -905,10 +908,18 @@ def transported_points(x, y, supply, demand):
             )
         )
     twin = jm.solve_transport_points(x, y, supply, demand, metric="l1", method="xla")
-    capacities = {"col_capacity": 2, "col_minimum": 1, "metric": "cosine"}
-    matched = jm.solve_assignment_points(y[0], x[2], **capacities)
-    check = jm.check_assignment_points(y[0], x[2], matched, **capacities)
-    return found, twin.cost, matched.cost, check.valid
+    return found, twin.cost
+
+
+@case(
+    "solve_capacitated_assignment_points", "check_capacitated_assignment_points",
+    inputs=clouds_with_masses,
+)  # fmt: skip
+def capacitated_points(x, y, supply, demand):
+    given = {"col_capacity": 2, "col_minimum": 1, "metric": "cosine"}
+    matched = jm.solve_capacitated_assignment_points(y[0], x[2], **given)
+    check = jm.check_capacitated_assignment_points(y[0], x[2], matched, **given)
+    return matched.cost, check.valid
 
 
 def sparse_costs():

@@ -17,7 +17,7 @@ NETWORK = jm.FlowNetwork.from_edges(np.arange(90_000) % 300, np.arange(90_000) /
 
 CALLS = {
     "solve_assignment": lambda xp: jm.solve_assignment(xp.asarray(C)),
-    "capacities": lambda xp: jm.solve_assignment(xp.asarray(C), col_capacity=2),
+    "capacities": lambda xp: jm.solve_capacitated_assignment(xp.asarray(C), col_capacity=2),
     "points": lambda xp: jm.solve_assignment_points(xp.asarray(C[:, :2]), xp.asarray(C[:, 2:4])),
     "solve_transport": lambda xp: jm.solve_transport(xp.asarray(C), MASSES, MASSES),
     "k_best": lambda xp: jm.k_best_assignments(xp.asarray(C[:60, :60]), 200),

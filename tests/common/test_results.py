@@ -25,7 +25,7 @@ def batched(shape):
     cut = jm.minimum_cut(network, capacity, 0, 2)
     return {
         "Assignment": assignment,
-        "CapacitatedAssignment": jm.solve_assignment(cost, col_capacity=2),
+        "CapacitatedAssignment": jm.solve_capacitated_assignment(cost, col_capacity=2),
         "AssignmentCheck": jm.check_assignment(cost, assignment),
         "KBestAssignments": (k_best := jm.k_best_assignments(cost, 3)),
         "KBestCheck": jm.check_k_best(cost, k_best),

@@ -25,8 +25,11 @@ CALLS = {
         lambda r: jm.solve_assignment(np.int32(C), unmatched_cost=r),
         C[:, 0],
     ),
-    "col_capacity": (lambda k: jm.solve_assignment(np.int32(C), col_capacity=k), C[0] % 3),
-    "capacities": (lambda c: jm.solve_assignment(c, col_capacity=2), C),
+    "col_capacity": (
+        lambda k: jm.solve_capacitated_assignment(np.int32(C), col_capacity=k),
+        C[0] % 3,
+    ),
+    "capacities": (lambda c: jm.solve_capacitated_assignment(c, col_capacity=2), C),
     "points": (jm.solve_assignment_points, C[:, :2], C[:, 2:4]),
     "bottleneck": (jm.bottleneck_assignment, C),
     "k_best": (lambda c: jm.k_best_assignments(c, 3), C),

@@ -129,7 +129,7 @@ def _masses(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield lambda: jm.solve_transport(cost, *shares, partial=np.full(2, 2, np.float32))
     yield lambda: jm.solve_transport(cost, *shares, unmatched_cost=np.ones((2, 3), np.float32))
     yield lambda: jm.solve_transport(cost, *shares, row_mask=np.ones((2, 3), bool))
-    yield lambda: jm.solve_assignment(cost, col_capacity=demand, col_minimum=0 * demand)
+    yield lambda: jm.solve_capacitated_assignment(cost, col_capacity=demand, col_minimum=0 * demand)
     x, y = rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 2, 2))
     for metric in ("sqeuclidean", "l1", "euclidean"):
         yield lambda m=metric: jm.solve_transport_points(x, y, supply, demand, metric=m)

@@ -107,7 +107,9 @@ def solve_features(rng: np.random.Generator) -> int:
 
     capacities = {"col_capacity": rng.integers(2, 6, 9), "col_minimum": np.ones(9, np.int32)}
     few = cost[..., :9]
-    solved += solve_and_check(jm.solve_assignment, jm.check_assignment, few, **capacities)
+    solved += solve_and_check(
+        jm.solve_capacitated_assignment, jm.check_capacitated_assignment, few, **capacities
+    )
     return solved
 
 

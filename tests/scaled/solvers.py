@@ -77,10 +77,11 @@ def _table() -> dict[str, Solver]:
     narrow = tuple(x for x in ALL if x != "int64")
     for method in ("core", "auction", "classical", "tree"):
         table[f"assignment/{method}"] = Solver("dense", _call(assignment, method=method), narrow)
+    capacitated = jm.solve_capacitated_assignment
     table |= {
         "unmatched costs": Solver("gated", _call(assignment)),
-        "capacities of columns": Solver("columns", _call(assignment)),
-        "capacities of both": Solver("rows and columns", _call(assignment)),
+        "capacities of columns": Solver("columns", _call(capacitated)),
+        "capacities of both": Solver("rows and columns", _call(capacitated)),
         "sparse": Solver("sparse", _on_graph()),
         "sparse/maximum": Solver("maximum cardinality", _on_graph(cardinality="maximum")),
         "k best": Solver("k best", _call(jm.k_best_assignments, k=5)),

@@ -80,15 +80,19 @@ def _dense(rng: np.random.Generator) -> dict[str, Case]:
     cost = rng.random((B, N, M), np.float32)
     one, a, b = cost[0], np.full((B, N), 7, np.int32), np.full((B, M), 3, np.int32)
     capacity = {"row_capacity": np.full(N, 2, np.int32), "col_capacity": 2}
-    shared = jm.solve_assignment(cost, **capacity)
+    shared = jm.solve_capacitated_assignment(cost, **capacity)
     solved, listed = jm.solve_assignment(cost), jm.k_best_assignments(cost, 2)
     bottleneck, plan = jm.bottleneck_assignment(cost), jm.solve_transport(cost, a, b)
     found = {
         "solve_assignment": Case(jm.solve_assignment, (cost,), _DENSE),
         "linear_sum_assignment": Case(jm.linear_sum_assignment, (cost,), _DENSE, ("n <= m",)),
         "check_assignment": Case(jm.check_assignment, (cost, solved), _DENSE),
-        "capacities": Case(partial(jm.solve_assignment, **capacity), (cost,)),
-        "check_capacities": Case(partial(jm.check_assignment, **capacity), (cost, shared)),
+        "solve_capacitated_assignment": Case(
+            partial(jm.solve_capacitated_assignment, **capacity), (cost,)
+        ),
+        "check_capacitated_assignment": Case(
+            partial(jm.check_capacitated_assignment, **capacity), (cost, shared)
+        ),
         "bottleneck_assignment": Case(jm.bottleneck_assignment, (cost,), _DENSE),
         "check_bottleneck": Case(jm.check_bottleneck, (cost, bottleneck), _DENSE),
         "k_best_assignments": Case(lambda c: jm.k_best_assignments(c, 2), (cost,), _DENSE),
@@ -114,11 +118,17 @@ def _points(rng: np.random.Generator) -> dict[str, Case]:
     one = x[0], y[0]
     near = partial(jm.solve_assignment_points, radius=0.9, unmatched_cost=1.0)
     plan, pairs = jm.solve_transport_points(x, y, a, b), jm.solve_assignment_points(*one)
+    shared = jm.solve_capacitated_assignment_points(*one, col_capacity=2)
+    of_shared = partial(jm.check_capacitated_assignment_points, col_capacity=2)
     return {
         "solve_transport_points": Case(jm.solve_transport_points, (x, y, a, b)),
         "check_transport_points": Case(jm.check_transport_points, (x, y, a, b, plan)),
         "solve_assignment_points": Case(jm.solve_assignment_points, one, {}),
         "check_assignment_points": Case(jm.check_assignment_points, (*one, pairs), {}),
+        "solve_capacitated_assignment_points": Case(
+            partial(jm.solve_capacitated_assignment_points, col_capacity=2), one, {}
+        ),
+        "check_capacitated_assignment_points": Case(of_shared, (*one, shared), {}),
         "radius": Case(near, one, {}),
         "earth_mover_distance": Case(
             jax.value_and_grad(lambda *z: losses.earth_mover_distance(*z).sum()), (x, y)

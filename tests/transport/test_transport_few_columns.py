@@ -159,8 +159,8 @@ def test_balanced_clusters() -> None:
     start = None
     for _ in range(4):
         cost = ((x[:, None] - centers) ** 2).sum(-1).astype(np.float32)
-        cold = jm.solve_assignment(cost, **bounds)
-        warm = jm.solve_assignment(cost, warm_start=start, **bounds)
+        cold = jm.solve_capacitated_assignment(cost, **bounds)
+        warm = jm.solve_capacitated_assignment(cost, warm_start=start, **bounds)
         for res in (cold, warm):
             assert res.status == Status.OPTIMAL
             assert ((190 <= res.col_count) & (res.col_count <= 210)).all()

@@ -92,7 +92,7 @@ def transports() -> Iterator[tuple[str, Callable[..., Any], Any]]:
     points = jnp.asarray(rng.random((40, 3), np.float32))
     moved = partial(jm.solve_transport_points, points, supply=ones[0], demand=demand[0])
     yield "transport_points", lambda y: moved(y).cost, points[:1] + jnp.ones((50, 3))
-    yield "capacities", lambda c: jm.solve_assignment(c, col_capacity=2).cost, cost
+    yield "capacities", lambda c: jm.solve_capacitated_assignment(c, col_capacity=2).cost, cost
     near = partial(jm.solve_assignment_points, points, radius=0.4, unmatched_cost=1.0)
     yield "near", lambda y: near(y).cost, points[::-1] + 0.01
     rows, cols = rng.integers(0, 300, (2, 3000))

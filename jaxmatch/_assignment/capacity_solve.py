@@ -1,0 +1,148 @@
+"""Assignment with capacities: the public function and the gradient rule."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, overload
+
+from jaxmatch._assignment.capacity import by_transport, with_dummies
+from jaxmatch._assignment.capacity_problem import (
+    CapacityProblem,
+    as_capacities,
+    as_capacity_problem,
+)
+from jaxmatch._common.arguments import check_name
+from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.gradient import apart, envelope_value
+from jaxmatch._common.place import place_of
+from jaxmatch._common.result import Assignment, CapacitatedAssignment, Transport
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import ArrayLike
+from jaxmatch._ffi.repeated import repeated
+from jaxmatch._transport.native import transport
+from jaxmatch._transport.problem import TransportProblem
+from jaxmatch._transport.solve import METHODS, value_jvp
+
+
+WarmStart = Assignment | CapacitatedAssignment | Transport | ArrayLike
+
+
+@overload
+def solve_capacitated_assignment(
+    cost: ArrayLike,
+    *,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: WarmStart | None = None,
+    method: str = "auto",
+) -> CapacitatedAssignment: ...
+@overload
+def solve_capacitated_assignment(
+    cost: ArrayLike,
+    *,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: WarmStart | None = None,
+    method: str = "auto",
+) -> Transport: ...
+@repeated("col_minimum")
+@unchecked
+def solve_capacitated_assignment(
+    cost: ArrayLike,
+    *,
+    col_capacity: ArrayLike | None = None,
+    col_minimum: ArrayLike | None = None,
+    row_capacity: ArrayLike | None = None,
+    maximize: bool = False,
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    unmatched_cost: ArrayLike | None = None,
+    warm_start: WarmStart | None = None,
+    method: str = "auto",
+) -> CapacitatedAssignment | Transport:
+    """Solve dense assignment problems whose columns, or rows, are matched several times, exactly.
+
+    The lesser of the two totals of capacities is matched in full, at the least total cost. Leading
+    dimensions are batch, solved by one native call.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
+    >>> res = jm.solve_capacitated_assignment(cost, col_capacity=2)  # up to two rows a column
+    >>> res.col4row, res.col_count, res.cost
+    (Array([1, 1, 2], dtype=int32), Array([0, 2, 1], dtype=int32), Array(3., dtype=float32))
+    >>> jm.solve_capacitated_assignment(cost, row_capacity=2, col_capacity=[1, 1, 3]).todense()
+    Array([[0, 0, 1],
+           [1, 1, 0],
+           [0, 0, 2]], dtype=int32)
+
+    **Arguments:**
+
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
+    - `col_capacity`, `row_capacity`: integers, broadcast to `[..., m]` and `[..., n]`: how often a
+      column or row may be matched, once if left out. A pair is used up to the lesser of its two.
+    - `col_minimum`: likewise, how often a column must be matched.
+    - `maximize`, `row_mask`, `col_mask`, `warm_start`: as in `solve_assignment`.
+    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays. Columns
+      may then stay as well, at no cost. With integer costs it must be one, too.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
+
+    **Returns:** a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], or with `row_capacity`
+    a [`Transport`][jaxmatch.Transport], whose `mass` is how often a pair is used. Both are verified
+    by `check_capacitated_assignment`.
+
+    **Status**, **Gradient:** see [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment].
+
+    **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
+    """
+    check_name("method", method, METHODS)
+    cost = as_given("cost", cost)
+    capacities = as_capacities(
+        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
+    )
+    duals: Any = getattr(warm_start, "col_dual", warm_start)
+    others = all_given(
+        row_mask=row_mask,
+        col_mask=col_mask,
+        unmatched_cost=unmatched_cost,
+        warm_start=duals,
+    )
+    maximize, as_plan = bool(maximize), row_capacity is not None
+    options = ("capacities", maximize, method, as_plan)
+    place = place_of(cost, *capacities, *others, options=options)
+    if method == "xla":
+        place = place.by_jax()
+    with place.precision():
+        problem = as_capacity_problem(cost, *capacities, *others, place=place)
+        if place.native:
+            native = partial(transport, maximize=maximize, platform="cpu")
+            dense = partial(with_dummies, maximize=maximize)
+            res = by_transport(native, dense, problem, as_plan=as_plan, xp=place.xp)
+        else:
+            res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
+        return place.bring_home(res)
+
+
+@compiled(static_argnames=("maximize", "method", "as_plan"))
+def _solve(
+    problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
+) -> CapacitatedAssignment | Transport:
+    def balanced(problem: TransportProblem) -> Transport:
+        res = apart(METHODS[method])(problem, maximize=maximize)
+        return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
+
+    def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
+        dense = partial(with_dummies, maximize=maximize)
+        return by_transport(balanced, dense, problem, as_plan=as_plan)
+
+    return over_batch_shards(solve, problem, core_dims=2)
