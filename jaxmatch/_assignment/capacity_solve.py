@@ -101,7 +101,9 @@ def solve_capacitated_assignment(
     a [`Transport`][jaxmatch.Transport], whose `mass` is how often a pair is used. Both are verified
     by `check_capacitated_assignment`.
 
-    **Status**, **Gradient:** see [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment].
+    **Status:** those that [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment] lists.
+
+    **Gradient:** of `res.cost`, as that class says.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
