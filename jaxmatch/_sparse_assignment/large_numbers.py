@@ -36,8 +36,7 @@ _DEPEND_ON_LIMIT = (Status.INFEASIBLE, Status.OVERFLOW)
 def has_rounded_integers(problem: SparseProblem) -> bool:
     """Whether there are integers that floats round, or integers beside floats."""
     given = _given(problem)
-    short = all(_is_short(x) for x in given)
-    return not short and not all(_is_float(x) for x in given)
+    return not all(map(_is_short, given)) and not all(map(_is_float, given))
 
 
 def _given(problem: SparseProblem) -> list[Array]:
@@ -53,17 +52,23 @@ def _is_short(x: Array) -> bool:
     return not _is_float(x) and x.dtype.itemsize < result_float().itemsize
 
 
+def _is_long(x: Array) -> bool:
+    return not _is_float(x) and not _is_short(x)
+
+
 def solve_below(
     solve: Callable[[Int[Array, "..."]], Solution],
     graph: BipartiteGraph,
     problem: SparseProblem,
     *,
     maximize: bool,
+    keeps_integers: bool = False,
 ) -> Solution:
     """The result of `solve(limit)` for the least limit of each problem that duals prove right.
 
     Problems whose numbers lie close together have one limit, which is above all of them. A loop
-    contains the only call of `solve`, so that a program does not grow.
+    contains the only call of `solve`, so that a program does not grow. With `keeps_integers`, all
+    limits are above the integers that floats round.
     """
     if 0 in (*graph.shape, graph.max_edges):
         return solve(jnp.full(problem.cost.shape[:-1], no_limit(), jnp.int32))
@@ -75,7 +80,7 @@ def solve_below(
             function = jax.vmap(function, in_axes=axes)
         return function(graph, *arrays)
 
-    limits = each(_limits, problem)
+    limits = each(partial(_limits, keeps_integers=keeps_integers), problem)
     place = lax.broadcasted_iota(jnp.int32, limits.shape, limits.ndim - 1)
 
     def next_limit(after: Array | int) -> Array:
@@ -109,13 +114,17 @@ def solve_without_large_numbers(
     *,
     maximize: bool,
 ) -> Solution:
-    """The same for a solver that takes no limit: what reaches it becomes infinite in the arrays."""
+    """The same for a solver that takes no limit: what reaches it becomes infinite in the arrays.
+
+    Integers that floats would round are no such numbers: solvers take them exactly.
+    """
     sign, names = -1 if maximize else 1, ("cost", "unmatched_cost", "unmatched_col_cost")
-    given = _given(problem)
-    if not any(map(_is_float, given)) or not all(_is_float(x) or _is_short(x) for x in given):
+    if not any(map(_is_float, _given(problem))):
         return solve(graph, problem)  # of integers, which solvers do not round
 
     def below(x: Array, limit: Array) -> Array:
+        if _is_long(x):
+            return x
         x = x if _is_float(x) else x.astype(result_float())
         low, _ = minimized(x, limit[..., None], sign=sign)
         return jnp.where(low == jnp.inf, jnp.asarray(sign * jnp.inf, x.dtype), x)
@@ -125,7 +134,7 @@ def solve_without_large_numbers(
         low = {k: below(x, limit) for k, x in arrays.items() if x is not None}
         return solve(graph, problem._replace(**low))
 
-    return solve_below(solve_one, graph, problem, maximize=maximize)
+    return solve_below(solve_one, graph, problem, maximize=maximize, keeps_integers=True)
 
 
 def _as(done: Bool[Array, "..."], like: Array) -> Bool[Array, "..."]:
@@ -145,10 +154,13 @@ def _numbers(
     return edges, cost, r, s
 
 
-def _limits(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) -> Bool[Array, " k"]:
+def _limits(
+    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, keeps_integers: bool
+) -> Bool[Array, " k"]:
     """The exponents that begin a tier: they lie far above the next lower one.
 
-    All below zero and one choice of each row and column must lie lower.
+    All below zero and one choice of each row and column must lie lower, and with `keeps_integers`
+    all integers that floats round.
     """
     edges, *numbers = _numbers(graph, problem, maximize)
     most = no_limit()
@@ -162,6 +174,8 @@ def _limits(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) ->
     below = jnp.concatenate([jnp.full_like(below, -1, shape=(1,)), below[:-1]])
     wanted = jnp.where(x < 0, found, -1).max()
     lowest = jnp.where(wanted >= 0, wanted + width, -1)
+    for x in filter(_is_long, _given(problem) if keeps_integers else ()):
+        lowest = jnp.maximum(lowest, exponents(as_float(x)[0]).max())
     of_pairs, of_rows, of_cols = (
         jnp.where(x <= 0, -1, jnp.where(x < jnp.inf, exponents(x), most)) for x in numbers
     )

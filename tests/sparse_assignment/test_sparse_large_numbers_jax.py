@@ -69,7 +69,8 @@ def test_as_with_infinity(side, wide, maximize, solver):
     for field in ("col4row", "cost", "gap", "row_dual", "col_dual", "status"):
         np.testing.assert_array_equal(getattr(res, field), getattr(want, field))
     assert (res.status == jm.Status.OPTIMAL).all()
-    assert (res.gap <= side * np.finfo(real).eps).all()
+    # Kernels count units of 2^-50 of the largest cost.
+    assert (res.gap <= side * max(np.finfo(real).eps, 2.0**-50)).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -181,6 +182,29 @@ def test_forbidden_in_the_costs_that_a_kernel_reads(maximize):
     np.testing.assert_array_equal(res.cost, want.cost)
     assert (res.gap[:2] < 1e-14).all() and res.gap[2] > 1e4
     assert len(calls) == 2  # one call in the program, traced for its shapes and in the loop
+
+
+def test_integers_beside_large_prices():
+    """A kernel gets integers as they are, and prices far above them as infinite ones."""
+    graph, seen = full_graph(6, 7), []
+    cost = np.random.default_rng(8).integers(0, 2**30, (2, 42), np.int32)
+    r = np.where(np.arange(6) % 2, 1e18, 20.0).astype(np.float32)
+
+    def kernel(graph, problem):
+        seen.append(problem.cost.dtype)
+        jax.debug.callback(lambda x: seen.append(x), problem.unmatched_cost)
+        return solve._native(graph, problem, maximize=False, cardinality="full", platform="cpu")
+
+    problem = solve.SparseProblem(jnp.asarray(cost), unmatched_cost=jnp.tile(r, (2, 1)))
+    solve_all = partial(large_numbers.solve_without_large_numbers, kernel, maximize=False)
+    res, _ = jax.jit(solve_all)(graph, problem)
+    jax.effects_barrier()
+    want = jm.solve_sparse_assignment(graph, cost, unmatched_cost=r)
+    np.testing.assert_array_equal(res.cost, want.cost)
+    assert (res.status == jm.Status.OPTIMAL).all()
+    dtypes, prices = seen[:-1], seen[-1]
+    assert dtypes and all(x == jnp.int32 for x in dtypes)
+    np.testing.assert_array_equal(np.isinf(prices), np.tile(np.arange(6) % 2 == 1, (2, 1)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
