@@ -14,7 +14,7 @@ from helpers import (
     uniform_integers,
     x64,
 )
-from test_assignment_families import batch, families, few_roundings, hidden
+from test_assignment_families import SHAPES, batch, families, few_roundings, hidden
 
 import jaxmatch as jm
 from jaxmatch import stepping
@@ -27,10 +27,11 @@ DTYPES += [("float64", True), ("int32", False), ("int32", True)]
 pytestmark = [pytest.mark.usefixtures("platform"), pytest.mark.parametrize("method", METHODS)]
 
 
-@pytest.mark.parametrize("maximize", [False, True])
-@pytest.mark.parametrize("shape", [(40, 40), (24, 50), (50, 24)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype, wide", DTYPES)
-def test_family(method, dtype, wide, shape, maximize):
+def test_family(method, dtype, wide, shape):
+    turn = METHODS.index(method) + DTYPES.index((dtype, wide)) + SHAPES.index(shape)
+    maximize = turn % 2 == 1
     exact, spread = families(dtype)
     for family, is_exact in ((exact, True), (spread, False)):
         if not family:
@@ -55,6 +56,8 @@ def test_family(method, dtype, wide, shape, maximize):
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_family_of_larger_problems(method, dtype, shape):
     exact, _ = families(dtype)
+    if method == "classical":  # its searches for products visit every column: see `test_family`
+        exact.pop("Machol-Wien")
     costs = batch(exact, dtype, shape, False)
     with x64(True):
         res = jm.solve_assignment(costs, method=method)
@@ -65,8 +68,12 @@ def test_family_of_larger_problems(method, dtype, shape):
         assert (np.asarray(check.gap) <= hidden(costs, True)).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+# Every second seed has masks, every third one the same sizes: dtypes meet both, and all sizes.
+@pytest.mark.parametrize(
+    "dtype, seed",
+    [(d, s) for d, of in (("float32", (0, 1, 2)), ("float64", (3, 4, 5)), ("int32", (0, 4, 5)))
+     for s in of],
+)  # fmt: skip
 def test_agrees_with_other_code(method, dtype, seed):
     """Random shapes, masks and forbidden pairs; the other solver shares nothing with this one."""
     rng = np.random.default_rng(seed)
