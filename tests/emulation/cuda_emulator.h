@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #define __device__
@@ -38,17 +40,18 @@ namespace emulator {
 
 constexpr int kLanes = 32;
 
+struct Fiber;
+
 // Exchange between the lanes of a warp.
 struct Warp {
-  int arrived = 0, operation = 0;
-  unsigned round = 0;
+  int operation = 0;
+  std::vector<Fiber*> arrived;
   uint64_t given[kLanes], taken[kLanes];
   int other[kLanes];  // a lane
 };
 
 struct Barrier {
-  int arrived = 0;
-  unsigned round = 0;
+  std::vector<Fiber*> arrived;
   unsigned set = 0, all_set = 0;  // threads with a set flag, of this use and of the last one
 };
 
@@ -58,7 +61,7 @@ struct Fiber {
   bool begun = false;
   std::unique_ptr<char[]> stack;
   int thread = 0;
-  bool done = false;
+  enum { kReady, kWaiting, kDone } state = kReady;
 };
 
 struct Block {
@@ -67,7 +70,8 @@ struct Block {
   Barrier barriers[16];
   jmp_buf scheduler;
   Fiber* running = nullptr;
-  std::vector<Fiber*> waiting;
+  std::vector<Fiber*> ready;  // the others wait for a warp or at a barrier, or are done
+  int left = 0;               // fibers that are not done
   std::vector<char> shared;
   unsigned index = 0;
   unsigned long progress = 0;  // arrivals and ends of threads
@@ -96,29 +100,37 @@ inline Dim thread_idx() { return {unsigned(block->running->thread)}; }
   std::abort();
 }
 
+// Leaves a warp-wide function or a barrier once `count` fibers are there. Who waits takes no turns.
+template <class Last>
+void gather(std::vector<Fiber*>& arrived, int count, const Last& last) {
+  ++block->progress;
+  block->running->state = Fiber::kWaiting;
+  arrived.push_back(block->running);
+  if (int(arrived.size()) == count) {
+    last();
+    for (Fiber* fiber : arrived) {
+      fiber->state = Fiber::kReady;
+      if (fiber != block->running) block->ready.push_back(fiber);
+    }
+    arrived.clear();
+  }
+  // Always yields, so that no thread runs ahead of a memory access that is not synchronised.
+  yield();
+}
+
 // One warp-wide function: the last lane to arrive computes the results of all lanes.
 template <class Compute>
 uint64_t converge(int operation, uint64_t given, int other, const Compute& compute) {
   Warp& warp = block->warps[block->running->thread / kLanes];
   const int lane = block->running->thread % kLanes;
-  if (warp.arrived == 0) {
+  if (warp.arrived.empty()) {
     warp.operation = operation;
   } else if (warp.operation != operation) {
     fail("lanes of a warp call different functions");
   }
   warp.given[lane] = given;
   warp.other[lane] = other;
-  ++block->progress;
-  const unsigned round = warp.round;
-  if (++warp.arrived == kLanes) {
-    compute(warp);
-    warp.arrived = 0;
-    ++warp.round;
-  }
-  // Always yields, so that no lane runs ahead of a memory access that is not synchronised.
-  do {
-    yield();
-  } while (warp.round == round);
+  gather(warp.arrived, kLanes, [&] { compute(warp); });
   return warp.taken[lane];
 }
 
@@ -147,24 +159,15 @@ T move(int operation, T x, int lane) {
 
 inline unsigned barrier(unsigned id, unsigned count, bool x) {
   Barrier& b = block->barriers[id];
-  const unsigned round = b.round;
-  ++block->progress;
   b.set += x;
-  if (++b.arrived == int(count)) {
-    b.all_set = b.set;
-    b.set = 0;
-    b.arrived = 0;
-    ++b.round;
-  }
-  do {
-    yield();
-  } while (b.round == round);
+  gather(b.arrived, int(count), [&] { b.all_set = std::exchange(b.set, 0); });
   return b.all_set;
 }
 
 inline void start(Block& home, unsigned index, int threads, void (*body)()) {
   constexpr size_t kStack = 64 << 10;
   home.index = index;
+  home.left = threads;
   home.fibers.resize(size_t(threads));
   home.warps.resize(size_t(threads + kLanes - 1) / kLanes);
   for (int thread = 0; thread < threads; ++thread) {
@@ -176,22 +179,26 @@ inline void start(Block& home, unsigned index, int threads, void (*body)()) {
     fiber.context.uc_stack.ss_size = kStack;
     fiber.context.uc_link = nullptr;  // a body never returns
     makecontext(&fiber.context, body, 0);
-    home.waiting.push_back(&fiber);
+    home.ready.push_back(&fiber);
   }
 }
 
-// Resumes every fiber that is not done once, except those of warps that are `slow` now.
+// Resumes every fiber that is ready once, except those of warps that are `slow` now.
 template <class Slow>
 void run_pass(Block& home, std::mt19937& random, const Slow& slow) {
   block = &home;
   block_idx.x = home.index;
-  std::shuffle(home.waiting.begin(), home.waiting.end(), random);
-  for (Fiber* fiber : home.waiting) {
-    if (slow(fiber->thread / kLanes)) continue;
-    home.running = fiber;
-    resume(*fiber);
+  static std::vector<Fiber*> turns;
+  turns.swap(home.ready);
+  home.ready.clear();
+  std::shuffle(turns.begin(), turns.end(), random);
+  for (Fiber* fiber : turns) {
+    if (!slow(fiber->thread / kLanes)) {
+      home.running = fiber;
+      resume(*fiber);
+    }
+    if (fiber->state == Fiber::kReady) home.ready.push_back(fiber);
   }
-  std::erase_if(home.waiting, [](const Fiber* fiber) { return fiber->done; });
 }
 
 // The entry function of a fiber. The kernel is static, since makecontext passes integers only.
@@ -201,7 +208,8 @@ void (*body_of(const Kernel& kernel))() {
   body = &kernel;
   return +[] {
     (*body)();
-    block->running->done = true;
+    block->running->state = Fiber::kDone;
+    --block->left;
     ++block->progress;
     _longjmp(block->scheduler, 1);
   };
@@ -217,10 +225,10 @@ void launch(unsigned blocks, int threads, unsigned seed, const Kernel& kernel) {
   for (unsigned index = 0; index < blocks; ++index) {
     Block here;
     start(here, index, threads, body_of(kernel));
-    while (!here.waiting.empty()) {
+    while (here.left > 0) {
       const unsigned long before = here.progress;
       run_pass(here, random, [](int) { return false; });
-      if (here.progress == before && !here.waiting.empty()) fail("nobody can go on");
+      if (here.progress == before && here.left > 0) fail("nobody can go on");
     }
   }
 }
@@ -240,7 +248,7 @@ void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, 
   }
   const unsigned warps = unsigned(threads) / kLanes;
   std::vector<unsigned> slowness(size_t(blocks) * warps);
-  unsigned left = 1;
+  int left = 1;
   for (unsigned pass = 0; left > 0; ++pass) {
     if (pass % 64 == 0) {
       for (unsigned& every : slowness) every = random() % 4 == 0 ? 1 + random() % 12 : 1;
@@ -249,11 +257,12 @@ void launch_together(unsigned blocks, int threads, unsigned seed, char* shared, 
     left = 0;
     for (unsigned k = 0, first = unsigned(random() % blocks); k < blocks; ++k) {
       Block& home = grid[(first + k) % blocks];
+      left += home.left;
+      if (home.ready.empty()) continue;
       std::memcpy(shared, home.shared.data(), bytes);
       run_pass(home, random,
                [&](int warp) { return pass % slowness[home.index * warps + unsigned(warp)] != 0; });
       std::memcpy(home.shared.data(), shared, bytes);
-      left += unsigned(home.waiting.size());
     }
   }
 }

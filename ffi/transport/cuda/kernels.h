@@ -21,7 +21,11 @@ struct FloatPoints;
 struct DoublePoints;
 using assignment::Doubles, assignment::Floats, assignment::Integers, assignment::LongIntegers;
 
+#ifdef JAXMATCH_EMULATED
+constexpr int kThreads = 128;  // several warps, each of which costs an emulator time
+#else
 constexpr int kThreads = 1024;
+#endif
 
 // The first problem of a batch, and the memory of all.
 struct TransportBatch {
