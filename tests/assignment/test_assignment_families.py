@@ -138,13 +138,12 @@ def hidden(costs: np.ndarray, wide: bool) -> np.ndarray:
 
 
 SHAPES = [(40, 40), (24, 50), (50, 24)]
-both_ways = pytest.mark.parametrize("maximize", [False, True])
 
 
-@both_ways
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype, wide", DTYPES)
-def test_family(dtype, wide, shape, maximize):
+def test_family(dtype, wide, shape):
+    maximize = (DTYPES.index((dtype, wide)) + wide + SHAPES.index(shape)) % 2 == 1
     exact, spread = families(dtype)
     for family, is_exact in ((exact, True), (spread, False)):
         if not family:

@@ -237,19 +237,18 @@ EMPTY = [(0, 0), (0, 3), (3, 0), (0, 3, 3), (2, 0, 3), (2, 3, 0), (0, 0, 0)]
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
 def test_empty(shape):
     *batch, n, m = shape
-    for dtype in ("float32", "int32"):
+    for dtype, maximize in (("float32", False), ("int32", True)):
         costs = np.zeros(shape, dtype)
-        for maximize in (False, True):
-            res = jm.solve_assignment(costs, maximize=maximize)
-            assert res.col4row.shape == res.row_dual.shape == (*batch, n)
-            assert res.row4col.shape == res.col_dual.shape == (*batch, m)
-            assert res.status.shape == res.cost.shape == res.gap.shape == tuple(batch)
-            for x in (res.status, res.cost, res.gap, res.row_dual, res.col_dual):
-                np.testing.assert_array_equal(x, 0)
-            for x in (res.col4row, res.row4col):
-                np.testing.assert_array_equal(x, -1)
-            check = jm.check_assignment(costs, res, maximize=maximize)
-            assert check.valid.all() and (check.gap == 0).all()
+        res = jm.solve_assignment(costs, maximize=maximize)
+        assert res.col4row.shape == res.row_dual.shape == (*batch, n)
+        assert res.row4col.shape == res.col_dual.shape == (*batch, m)
+        assert res.status.shape == res.cost.shape == res.gap.shape == tuple(batch)
+        for x in (res.status, res.cost, res.gap, res.row_dual, res.col_dual):
+            np.testing.assert_array_equal(x, 0)
+        for x in (res.col4row, res.row4col):
+            np.testing.assert_array_equal(x, -1)
+        check = jm.check_assignment(costs, res, maximize=maximize)
+        assert check.valid.all() and (check.gap == 0).all()
         masks = {"row_mask": np.ones(n, bool), "col_mask": np.ones(m, bool)}
         res = jm.solve_assignment(costs, **masks, unmatched_cost=2.5, warm_start=np.zeros(m))
         np.testing.assert_array_equal(res.cost, 0 if m else 2.5 * n)

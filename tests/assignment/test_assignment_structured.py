@@ -54,6 +54,7 @@ HOSTILE = {
 }
 WIDE = ["float64", "int64"]
 METHODS = ["auto", "auction"]
+DTYPES = ["float32", "float64", "int32", "int64", "bfloat16"]
 
 
 def assert_optimal(cost, res, **given):
@@ -81,7 +82,7 @@ def rounded(cost, dtype):
     return cost.astype(numpy_dtype(dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("method", METHODS)
 def test_families(family, dtype, method):
@@ -176,9 +177,9 @@ def test_offsets_of_rows(bits, method):
 
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "uniform"])
 @pytest.mark.parametrize("method", METHODS)
-def test_larger(family, method):
-    """With enough rows for a cluster of blocks for one problem."""
-    cost = FAMILIES[family](1500, 3).astype(np.float32)[None]
+def test_larger(family, method, platform):
+    """On a GPU with enough rows for a cluster of blocks for one problem."""
+    cost = FAMILIES[family](1500 if platform == "cuda" else 700, 3).astype(np.float32)[None]
     assert_optimal(cost, jm.solve_assignment(cost, method=method))
 
 
@@ -202,7 +203,7 @@ def test_masks_and_orientations(n, m, maximize, method):
     assert bool(jm.check_assignment(used, res, **given).valid)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("method", METHODS)
 def test_columns_that_stay_free(family, dtype, method):
@@ -210,8 +211,9 @@ def test_columns_that_stay_free(family, dtype, method):
     if method == "auction" and dtype == "int64":
         pytest.skip("methods for large problems take no int64")
     cost = rounded(FAMILIES[family](300, 12)[:300, :300], dtype)
+    turn = [*FAMILIES].index(family) + DTYPES.index(dtype) + METHODS.index(method)
     with x64(dtype in WIDE):
-        for used in [cost[:-1], cost[:, :-12], cost[:150], cost[:, :200].T]:
+        for used in [cost[:-1], cost[:, :-12], cost[:150], cost[:, :200].T][turn % 2 :: 2]:
             res = jm.solve_assignment(used, method=method)
             best = used.astype(np.float64)[linear_sum_assignment(used.astype(np.float64))].sum()
             assert int(res.status) == jm.Status.OPTIMAL
@@ -233,12 +235,12 @@ def test_columns_that_stay_free(family, dtype, method):
             assert (np.asarray(dual)[np.asarray(side) < 0] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
 @pytest.mark.parametrize("shape", [(300, 300), (280, 300), (300, 200)], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rows_that_stay_unmatched(family, shape, dtype):
+def test_rows_that_stay_unmatched(family, shape):
     """Each row may take a column of its own at its unmatched cost: a problem that scipy solves."""
     n, m = shape
+    dtype = ["int32", "int64", "float64"][([*FAMILIES].index(family) + (n + m) // 20) % 3]
     cost = np.rint(FAMILIES[family](300, 13)[:n, :m] * 2.0**10)
     ideal = cost.min(1)
     for leave in [ideal, np.sort(cost, 1)[:, 20], np.full(n, cost.mean() // 2), ideal + 1e9]:
@@ -270,10 +272,10 @@ def with_big_m(used, value):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
 @pytest.mark.parametrize("family", ["sphere to shape", "20 clusters", "features of rank 64"])
-@pytest.mark.parametrize("maximize", [False, True])
-def test_big_m(family, dtype, maximize):
+def test_big_m(family, dtype):
     """Far higher costs in place of forbidden pairs change neither optimum nor precision."""
     cost = rounded(FAMILIES[family](200, 15), dtype)
+    maximize = (DTYPES.index(dtype) + [*FAMILIES].index(family) // 2) % 2 == 1
     with x64(dtype in WIDE):
         for used in [cost, cost[:, :180], cost[:180]]:
             for value in [10**9] if dtype == "int32" else [1e9, 1e30]:

@@ -73,15 +73,17 @@ def test_any_start(leave, dtype, shape, spread):
     # of float64 costs with any dual may round.
     with x64(True):
         cold = jm.solve_assignment(costs, **given)
-        for name, start in starts(rng, np.asarray(cold.col_dual), spread / 2).items():
+        tried = starts(rng, np.asarray(cold.col_dual), spread / 2)
+        for k, (name, start) in enumerate(tried.items()):
             res = jm.solve_assignment(costs, warm_start=start, **given)
             np.testing.assert_array_equal(res.cost, cold.cost, err_msg=name)
             if dtype == "float64":
                 assert (np.asarray(res.gap) < 1e-11).all()
                 assert_checked(costs, res, 20, most=1e-11, block=BATCH, **given)
             else:
-                some = problem((res, given), slice(12))
-                assert_proved(costs[:12], some[0], **some[1])
+                at = slice(k % 10, None, 10)  # the check proves all, rational arithmetic a tenth
+                some = problem((res, given), at)
+                assert_proved(costs[at], some[0], **some[1])
                 assert_checked(costs, res, 20, block=BATCH, **given)
 
 

@@ -30,8 +30,10 @@ def points(seed, dtype=np.float64):
     return rng.normal(size=(N, 3)).astype(dtype), rng.normal(size=(M, 3)).astype(dtype)
 
 
-@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean", "l1"])
-@pytest.mark.parametrize("kind", CAPACITIES)
+@pytest.mark.parametrize(
+    "kind, metric",
+    [*zip(CAPACITIES, ["sqeuclidean", "euclidean", "l1", "euclidean", "l1"], strict=True)],
+)
 def test_as_on_a_matrix(kind, metric):
     maximize = kind == "minima"
     given = CAPACITIES[kind] | {"maximize": maximize}
