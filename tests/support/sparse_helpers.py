@@ -199,24 +199,26 @@ def assert_batch(cases: list[Case], res: jm.Assignment, **how: Any) -> None:
 
 
 def solve_batch(
-    cases: list[Case], method: str, dtype: Any = np.float32, **more: Any
+    cases: list[Case], method: str, dtype: Any = np.float32
 ) -> tuple[jm.Assignment, Any]:
-    """Solves and checks cases with the same kinds of options, in one traced call each."""
+    """Solves and checks cases with the same kinds of options; by the twin in a compiled program."""
     graph, cost = stacked(cases, dtype)
-    options = {}
+    static, arrays = {"method": method}, {}
     for name, x in cases[0].options.items():
         if name in ("maximize", "cardinality"):
-            options[name] = x
+            static[name] = x
         else:
-            size = SIDE
             fill = False if name.endswith("mask") else 0
-            options[name] = jnp.asarray(padded([c.options[name] for c in cases], size, fill))
-    cost = jnp.asarray(cost)
-    static = {name: x for name, x in options.items() if isinstance(x, (bool, str))}
-    arrays = {name: x for name, x in options.items() if name not in static}
+            arrays[name] = jnp.asarray(padded([c.options[name] for c in cases], SIDE, fill))
+    solve = _compiled if method == "xla" else _solve_and_check
+    return solve(graph, jnp.asarray(cost), arrays, **static)
 
-    def solve(graph: Any, cost: Any, arrays: Any) -> tuple[jm.Assignment, Any]:
-        res = jm.solve_sparse_assignment(graph, cost, method=method, **static, **arrays, **more)
-        return res, jm.check_sparse_assignment(graph, cost, res, **static, **arrays)
 
-    return jax.jit(solve)(graph, cost, arrays)
+def _solve_and_check(
+    graph: Any, cost: Any, arrays: Any, *, method: str, **static: Any
+) -> tuple[jm.Assignment, Any]:
+    res = jm.solve_sparse_assignment(graph, cost, method=method, **static, **arrays)
+    return res, jm.check_sparse_assignment(graph, cost, res, **static, **arrays)
+
+
+_compiled = jax.jit(_solve_and_check, static_argnames=("method", "maximize", "cardinality"))
