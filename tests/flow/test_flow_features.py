@@ -47,7 +47,7 @@ def one_by_one(solve, network, capacity, source, sink):
 # Batches
 
 
-@pytest.mark.parametrize("method", SOME_METHODS)
+@pytest.mark.parametrize("method", SOME_METHODS[:-1])
 def test_vmap_is_a_batch_is_a_loop(method, shared, batch, platform):
     solve = partial(jm.maximum_flow, method=method)
     for given, of_network in ((shared, None), (batch, 0)):
@@ -266,49 +266,23 @@ def test_a_check_trusts_nobody(shared):
 # A citizen of JAX
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float32"])
-@pytest.mark.parametrize("method", SOME_METHODS)
-def test_shard_map(method, dtype, shared, batch, platform):
+@pytest.mark.parametrize("axis", [AxisType.Auto, AxisType.Explicit])
+def test_networks_on_a_mesh(axis, batch, platform):
+    """Each device has its own networks."""
     devices = jax.devices(platform)[:4]
     if len(devices) < 4:
         pytest.skip("needs four devices")
-    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
-    over, everywhere = PartitionSpec("batch"), PartitionSpec()
-    solve = partial(jm.maximum_flow, method=method)
-    for given, of_network in ((shared, everywhere), (batch, over)):
-        network, capacity, source, sink = given
-        given = network, jnp.asarray(capacity, dtype), jnp.asarray(source), jnp.asarray(sink)
-        expected = solve(*given)
-        specs = (of_network, over, over, over)
-        sharded = jax.jit(jax.shard_map(solve, mesh=mesh, in_specs=specs, out_specs=over))
-        res = sharded(*given)
-        assert len(res.status.sharding.device_set) == 4
-        np.testing.assert_array_equal(res.value, expected.value)
-        np.testing.assert_array_equal(res.source_side, expected.source_side)
-
-
-@pytest.mark.parametrize("method", SOME_METHODS)
-def test_batch_over_an_explicit_mesh(method, shared, batch, platform):
-    """Sharded by type: results and gradients stay where they are."""
-    devices = jax.devices(platform)[:4]
-    if len(devices) < 4:
-        pytest.skip("needs four devices")
-    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Explicit,), devices=devices)
-    place = NamedSharding(mesh, PartitionSpec("batch"))
-    for given, is_batch in ((shared, False), (batch, True)):
-        expected = jm.maximum_flow(*given)
-        with jax.set_mesh(mesh):
-            network = jax.device_put(
-                given[0], place if is_batch else NamedSharding(mesh, PartitionSpec())
-            )
-            c, *ends = (jax.device_put(jnp.asarray(x, jnp.int32), place) for x in given[1:])
-            res = jax.jit(partial(jm.maximum_flow, method=method))(network, c, *ends)
-            assert jax.typeof(res.flow).sharding.spec == PartitionSpec("batch", None)
-            assert jm.check_flow(network, c, *ends, res).optimal.all()
-            value = lambda c: jm.maximum_flow(network, c, *ends, method=method).value.sum()  # noqa: B023, E731
-            gradient = jax.jit(jax.grad(value))(c.astype(jnp.float32))
-        np.testing.assert_array_equal(res.value, expected.value)
-        np.testing.assert_array_equal((np.asarray(gradient) * given[1]).sum(-1), expected.value)
+    mesh = jax.make_mesh((4,), ("batch",), axis_types=(axis,), devices=devices)
+    expected = jm.maximum_flow(*batch)
+    with jax.set_mesh(mesh):
+        place = NamedSharding(mesh, PartitionSpec("batch"))
+        network, c, *ends = jax.device_put((batch[0], *map(jnp.asarray, batch[1:])), place)
+        res = jax.jit(jm.maximum_flow)(network, c, *ends)
+        value = lambda c: jm.maximum_flow(network, c, *ends).value.sum()  # noqa: E731
+        gradient = jax.jit(jax.grad(value))(c.astype(jnp.float32))
+    assert len(res.status.sharding.device_set) == 4
+    np.testing.assert_array_equal(res.value, expected.value)
+    np.testing.assert_array_equal((np.asarray(gradient) * batch[1]).sum(-1), expected.value)
 
 
 def test_in_a_scan_and_without_native_libraries(shared, monkeypatch):

@@ -30,13 +30,15 @@ def test_finite_differences(method):
     network, capacities = problem()
     with x64(True):
         value = value_of(network, method)
+        slope, values = jax.jit(jax.grad(value)), jax.jit(jax.vmap(value))
         for c in jnp.asarray(capacities):
-            gradient = jax.grad(value)(c)
+            gradient = slope(c)
             step = 1e-4 * np.eye(30)
-            change = jax.vmap(value)(c[None] + step) - jax.vmap(value)(c[None] - step)
+            change = values(c[None] + step) - values(c[None] - step)
             np.testing.assert_allclose(gradient, change / 2e-4, atol=1e-7)
             assert set(np.unique(gradient)) == {0.0, 1.0}
-        check_grads(value, (c,), order=2, modes=("fwd", "rev"), eps=1e-4)
+        if method != "xla":  # one rule of all methods, and the twin compiles for seconds
+            check_grads(value, (c,), order=2, modes=("fwd", "rev"), eps=1e-4)
 
 
 @pytest.mark.parametrize("method", SOME_METHODS)
@@ -49,12 +51,13 @@ def test_the_gradient_is_the_cut(method):
     gradient = jax.jit(jax.grad(lambda c: value_of(network, method)(c).sum()))(c)
     np.testing.assert_array_equal(gradient, cut.astype(np.float32))
     assert gradient.dtype == jnp.float32
-    for transformed in (
-        jax.vmap(jax.grad(value_of(network, method))),
+    ways = (
         jax.vmap(jax.jit(jax.grad(jax.checkpoint(value_of(network, method))))),
+        jax.vmap(jax.grad(value_of(network, method))),
         lambda c: jax.vmap(jax.jacfwd(value_of(network, method)))(c),
         lambda c: jax.lax.map(jax.grad(value_of(network, method)), c),
-    ):
+    )
+    for transformed in ways[: 1 if method == "xla" else 4]:  # which compiles for seconds
         np.testing.assert_array_equal(transformed(c), gradient)
 
 

@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from helpers import to_numpy
+from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.csgraph import maximum_flow as scipy_flow
 
 import jaxmatch as jm
@@ -101,10 +102,28 @@ def exact(capacity: Any) -> list[Any]:
 
 
 def by_scipy(n: int, senders: Any, receivers: Any, capacity: Any, source: int, sink: int) -> int:
+    matrix = matrix_of(n, senders, receivers, capacity)
+    return int(scipy_flow(matrix, source, sink).flow_value)
+
+
+def side_by_scipy(
+    n: int, senders: Any, receivers: Any, capacity: Any, source: int, sink: int
+) -> np.ndarray:
+    """The nodes that the source reaches beside a maximum flow."""
+    matrix = matrix_of(n, senders, receivers, capacity)
+    residual = sp.csr_array(matrix - scipy_flow(matrix, source, sink).flow)
+    residual.data = np.maximum(residual.data, 0)
+    residual.eliminate_zeros()
+    reached = breadth_first_order(residual, source, return_predecessors=False)
+    return np.isin(np.arange(n), reached)
+
+
+def matrix_of(n: int, senders: Any, receivers: Any, capacity: Any) -> sp.csr_array:
+    """Capacities of pairs of nodes, without self-loops."""
     matrix = sp.coo_array((np.asarray(capacity, np.int32), (senders, receivers)), shape=(n, n))
     matrix = matrix.tocsr()
     matrix.setdiag(0)
-    return int(scipy_flow(sp.csr_array(matrix), source, sink).flow_value)
+    return sp.csr_array(matrix)
 
 
 def by_networkx(n: int, senders: Any, receivers: Any, capacity: Any, source: int, sink: int) -> Any:
