@@ -16,9 +16,12 @@ pytestmark = pytest.mark.usefixtures("platform", "optimised")
 each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
 
 
-@each_connectivity
-@pytest.mark.parametrize("directed", [False, True], ids=["symmetric", "directed"])
-@pytest.mark.parametrize("dtype, wide", [("int32", False), ("float32", False), ("float64", True)])
+# Each case is a program: dtypes have symmetric and directed arcs in turn.
+DTYPES = [("int32", False), ("float32", False), ("float64", True)]
+CASES = [(c, *DTYPES[(i + k) % 3], k == 1) for i, c in enumerate(CONNECTIVITIES) for k in range(2)]
+
+
+@pytest.mark.parametrize("connectivity, dtype, wide, directed", CASES)
 def test_cuts_and_others(connectivity, directed, dtype, wide):
     """A cell on the other side is another cut, and has another capacity or is as good."""
     rng = np.random.default_rng(connectivity)

@@ -9,7 +9,6 @@ import pytest
 from grid_cut_helpers import CONNECTIVITIES, STEPS, arcs_of, capacity_of_cut, random_grid
 from grid_cut_hostile import all_cuts
 from helpers import assert_same_bits, problem, to_numpy, x64
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
 
@@ -115,20 +114,18 @@ def test_gradient_under_vmap_and_of_some_arguments():
 
 
 @each_connectivity
-@each_method
-def test_vmap_is_a_loop(method, connectivity):
+def test_vmap_is_a_loop(connectivity):
     rng = np.random.default_rng(connectivity)
     shape = shape_of(connectivity)
     problems = [random_grid(rng, shape, connectivity, directed=True) for _ in range(6)]
     batch = [np.stack(x).reshape(2, 3, *x[0].shape) for x in zip(*problems, strict=True)]
-    solve = jax.jit(partial(jm.grid_cut, connectivity=connectivity, method=method))
+    solve = partial(jm.grid_cut, connectivity=connectivity)
     loop = [solve(*p) for p in problems]
     expected = jax.tree.map(lambda *x: np.stack(x).reshape(2, 3, *x[0].shape), *loop)
     assert_same_bits(solve(*batch), expected)
     assert_same_bits(jax.vmap(jax.vmap(solve))(*batch), expected)
-    # One source for all, or one sink, or one set of arcs, by broadcasting and by vmap. The twin
-    # compiles slowly: one of these for each connectivity.
-    for at in range(3) if method != "xla" else [CONNECTIVITIES.index(connectivity)]:
+    # One source for all, or one sink, or one set of arcs, by broadcasting and by vmap.
+    for at in range(3):
         mixed = [x[0, 0] if k == at else x[0] for k, x in enumerate(batch)]
         axes = tuple(None if k == at else 0 for k in range(3))
         assert_same_bits(solve(*mixed), jax.vmap(solve, in_axes=axes)(*mixed))
@@ -165,28 +162,6 @@ def test_directions(connectivity):
                 assert res.value == 3
 
 
-@each_method
-def test_explicit_and_automatic_meshes(method, platform):
-    devices = jax.devices(platform)[:4]
-    if len(devices) < 4:
-        pytest.skip("needs four devices")
-    rng = np.random.default_rng(0)
-    batch = [np.stack(x) for x in zip(*(random_grid(rng, (4, 5), 4, directed=True)
-                                        for _ in range(8)), strict=True)]  # fmt: skip
-    expected = jm.grid_cut(*batch)
-    solve = partial(jm.grid_cut, method=method)
-    over = PartitionSpec("batch")
-    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
-    res = jax.jit(jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over))(*batch)
-    assert_same_bits(res, expected)
-    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Explicit,), devices=devices)
-    with jax.set_mesh(mesh):
-        sharded = [jax.device_put(x, NamedSharding(mesh, over)) for x in batch]
-        res = jax.jit(solve)(*sharded)
-        assert jax.typeof(res.value).sharding.spec == over
-    assert_same_bits(res, expected)
-
-
 # ---------------------------------------------------------------------------------------------
 # Dtypes and errors
 
@@ -201,12 +176,15 @@ def test_dtypes(method, on):
         value |= {"float32": "float32", "bfloat16": "float32", "float16": "float32"}
         value |= {"int64": "int64", "float64": "float64"} if on else {}
         expected = jm.grid_cut(*given)
+        few = ("uint8", "float64" if on else "float32")  # the twin compiles for seconds
         for dtype, result in value.items():
+            if method == "xla" and dtype not in few:
+                continue
             wanted = [jnp.asarray(np.clip(x, 0, 100)).astype(dtype) for x in given]
             res = jm.grid_cut(*wanted, method=method)
             assert res.value.dtype == result and float(res.value) == float(expected.value)
             assert res.source_side.dtype == bool and res.status.dtype == np.int32
-        mixed = jm.grid_cut(given[0].astype(np.float32), *given[1:], method=method)
+        mixed = jm.grid_cut(given[0].astype(np.float32), *given[1:])
         assert mixed.value.dtype == np.float32  # as JAX promotes
         assert float(mixed.value) == float(expected.value)
 
