@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from distance_helpers import compiled, in_x64
 from exact import as_fraction
 from helpers import assert_same_bits, numpy_dtype, to_numpy, x64
 from hypothesis import given, settings
@@ -18,18 +19,6 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from transport_truth import Truth
 
 from jaxmatch.losses import earth_mover_distance, histogram_distance, wasserstein_1d
-
-
-# Compiled once for all values.
-@cache
-def _compiled(loss: Any, **options: Any) -> Any:
-    return jax.jit(partial(loss, **options))
-
-
-def in_x64(loss: Any, *arrays: Any, **options: Any) -> np.ndarray:
-    with x64(True):
-        arrays = [None if x is None else jnp.asarray(x, float) for x in arrays]
-        return np.asarray(_compiled(loss, **options)(*arrays))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -99,7 +88,7 @@ def test_clouds_in_rational_arithmetic(kind):
             if kind == "huge":  # no float32
                 continue
             floats = (z if z is None else z.astype(np.float32) for z in (x, y, a, b))
-            narrow = _compiled(earth_mover_distance)(*floats)
+            narrow = compiled(earth_mover_distance)(*floats)
             np.testing.assert_allclose(narrow, expected, rtol=1e-5)
 
 

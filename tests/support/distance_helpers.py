@@ -1,6 +1,6 @@
 """Compiled functions in float64, and their derivatives by finite differences."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,17 @@ import numpy as np
 from helpers import x64
 
 
+# Compiled once for all values.
+@cache
+def compiled(function, **options):
+    return jax.jit(partial(function, **options))
+
+
 def in_x64(function, *arrays, **options):
     """The result as NumPy arrays, of the compiled function of float64 arrays."""
     with x64(True):
-        arrays = [None if x is None else jnp.asarray(x) for x in arrays]
-        return jax.tree.map(np.asarray, jax.jit(partial(function, **options))(*arrays))
+        arrays = [None if x is None else jnp.asarray(x, float) for x in arrays]
+        return jax.tree.map(np.asarray, compiled(function, **options)(*arrays))
 
 
 def assert_gradient(function, arrays, seed=0, step=1e-6):
