@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from grid_cut_helpers import CONNECTIVITIES, STEPS, arcs_of, capacity_of_cut, random_grid
+from grid_cut_helpers import CONNECTIVITIES, STEPS, arcs_of, random_grid
 from grid_cut_hostile import all_cuts
-from helpers import assert_same_bits, problem, to_numpy, x64
+from helpers import assert_same_bits, x64
 
 import jaxmatch as jm
 
@@ -224,16 +224,6 @@ def test_scan_and_checkpoint():
         return jm.grid_cut(source, sink, w * pairwise).value
 
     assert jax.grad(jax.checkpoint(value_of))(1.0) == jax.grad(value_of)(1.0)
-
-
-def test_one_problem_of_a_batch_of_results():
-    rng = np.random.default_rng(0)
-    batch = [np.stack(x) for x in zip(*(random_grid(rng, (4, 5), 4, directed=True)
-                                        for _ in range(3)), strict=True)]  # fmt: skip
-    res = to_numpy(jm.grid_cut(*batch))
-    for k in range(3):
-        one = problem(batch, k)
-        assert capacity_of_cut(*one, problem(res, k).source_side, 4) == res.value[k]
 
 
 @pytest.mark.parametrize("method", ["auto", "xla"])

@@ -107,8 +107,7 @@ def test_stacked_graphs_on_a_mesh():
     assert_same_bits(res, solve(given[0], jnp.asarray(given[1])))
 
 
-@each_method
-def test_numpy_outside_of_a_trace(method):
+def test_numpy_outside_of_a_trace():
     """64-bit numbers are solved as they are, whether x64 is on or off."""
     graph, _ = shared_problem(())
     rng = np.random.default_rng(2)
@@ -116,16 +115,16 @@ def test_numpy_outside_of_a_trace(method):
     cost = base + rng.integers(0, 2**12, graph.max_edges) * 2.0**-40
     assert (cost.astype(np.float32) == base).mean() > 0.5
     for x in (cost, rng.integers(2**40, 2**41, graph.max_edges)):
-        res = jm.solve_sparse_assignment(graph, x, method=method)
+        res = jm.solve_sparse_assignment(graph, x)
         assert isinstance(res.cost, np.generic | np.ndarray) and res.cost.dtype == np.float64
         assert res.cost == optimum(Case(graph, x)) and res.gap == 0
         assert jm.check_sparse_assignment(graph, x, res).optimal
         with x64(True):
-            assert_same_bits(res, jm.solve_sparse_assignment(graph, x, method=method))
-    res = jm.solve_sparse_assignment(graph, jnp.asarray(base, jnp.float32), method=method)
+            assert_same_bits(res, jm.solve_sparse_assignment(graph, x))
+    res = jm.solve_sparse_assignment(graph, jnp.asarray(base, jnp.float32))
     assert isinstance(res.cost, jax.Array) and res.cost.dtype == np.float32
     price = np.array(3 + 2.0**-40)
-    res = jm.solve_sparse_assignment(graph, cost, unmatched_cost=price, method=method)
+    res = jm.solve_sparse_assignment(graph, cost, unmatched_cost=price)
     given = {"unmatched_cost": np.broadcast_to(price, SIDE)}
     assert res.cost == optimum(Case(graph, cost, given))
 
@@ -202,11 +201,10 @@ def test_warm_starts(method):
 
 
 @pytest.mark.usefixtures("platform")
-@each_method
-def test_the_same_bits_again(method):
+def test_the_same_bits_again():
     cases = own_graphs(12, cardinality="maximum")
     graph, cost = stacked(cases, np.float32)
-    solve = jax.jit(solver(method, cardinality="maximum"))
+    solve = jax.jit(solver("auto", cardinality="maximum"))
     first = to_numpy(solve(graph, jnp.asarray(cost)))
     assert_batch(cases, first)
     assert_same_bits(first, solve(graph, jnp.asarray(cost)))
