@@ -142,8 +142,8 @@ def test_neighbours_do_not_matter(seeds, shape):
     assert_same_bits(problem(backwards, slice(None, None, -1)), res)
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (9, 24), (24, 9)], ids=str)
-def test_vmap_loop_and_batch_give_the_same_bits(shape):
+def test_vmap_loop_and_batch_give_the_same_bits():
+    shape = (9, 24)
     rng = np.random.default_rng(shape)
     costs = rng.random((4, 3, *shape)).astype(np.float32)
     r = rng.random((4, 3, shape[0])).astype(np.float32)

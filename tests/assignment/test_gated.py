@@ -97,12 +97,13 @@ def test_as_the_native_solver(shape, maximize):
 @pytest.mark.parametrize("dtype, on", DTYPES, ids=str)
 def test_dtypes(dtype, on):
     """Whatever the dtype of unmatched costs is."""
+    turn = DTYPES.index((dtype, on)) + on
     with x64(on):
-        for shape in ((7, 8), (9, 2)):
+        for k, shape in enumerate([(7, 8), (9, 2)]):
             cost, r = costs_and_gates(shape, numpy_dtype(dtype))
             cost = jnp.asarray(cost)
             gates = ["float32", "int32"] + (["float64", "int64"] if on else [])
-            for kind in gates:
+            for kind in gates[(k + turn) % 2 :: 2]:
                 if kind.startswith("int"):
                     r = np.where(np.isfinite(r.astype(float)), r, 99)
                 given = r.astype(kind)
