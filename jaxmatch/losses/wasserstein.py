@@ -75,7 +75,8 @@ def wasserstein_1d(
     else:
         x, y, a, b = (_expand(z, batch).astype(x.dtype) for z in (x, y, a, b))
         value = _quantile_integral(x, a, y, b, p)
-    return xp.where(sound, xp.where(finite, value, far), xp.nan)
+    # Outside of a trace a choice of two numbers has 64 bits.
+    return xp.where(sound, xp.where(finite, value, far.astype(value.dtype)), xp.nan)
 
 
 @unchecked
