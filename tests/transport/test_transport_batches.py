@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
 import jax
@@ -84,23 +83,17 @@ def test_a_hundred_times_the_same_bits(mass, platform):
         assert_same_bits((compiled if k % 2 else solve)(*arrays), expected)
 
 
-# The twin takes seconds to compile.
-CASES = [*((kind, METHODS[0]) for kind in KINDS), ("masked", "xla")]
-
-
-@pytest.mark.parametrize("kind, method", CASES)
-def test_the_same_bits_in_any_company(kind, method, platform):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_bits_in_any_company(kind, platform):
     """One call, a loop, `vmap`, nested `vmap`, another order, and other leading axes."""
     given = problems(2, kind)
-    arrays, solve = arrays_of(given), solver(given, method)
-    solve = jax.jit(solve) if method == "xla" or platform == "cuda" else solve
+    arrays, solve = arrays_of(given), solver(given, METHODS[0])
+    solve = jax.jit(solve) if platform == "cuda" else solve
     together = to_numpy(solve(*arrays))
     assert together.status[1] == jm.Status.INFEASIBLE or kind != "all"
     for k in range(0, BATCH, 3):
         assert_same_bits(solve(*(x[k] for x in arrays)), problem(together, k))
     assert_same_bits(jax.vmap(solve)(*arrays), together)
-    if method == "xla":
-        return
     nested = [x.reshape(2, 4, *x.shape[1:]) for x in arrays]
     for res in (solve(*nested), jax.jit(jax.vmap(jax.vmap(solve), 1, 1))(*nested)):
         assert_same_bits(jax.tree.map(lambda x: x.reshape(BATCH, *x.shape[2:]), res), together)
@@ -185,13 +178,6 @@ def test_numpy_and_jax_arrays_give_the_same_bits():
             assert_same_bits(jax.jit(solver(wide, "auto"))(*arrays_of(wide)), res)
 
 
-def test_in_a_scan(platform):
-    given = problems(8, "all")
-    arrays, solve = arrays_of(given), solver(given, "auto")
-    _, res = jax.jit(partial(jax.lax.scan, lambda c, x: (c, solve(*x))))(0, tuple(arrays))
-    assert_same_bits(res, solve(*arrays))
-
-
 def test_methods_agree(platform):
     """On the optimum; the plans may differ, so each is proved by itself."""
     given = problems(9, "unmatched")
@@ -223,10 +209,12 @@ def collectives(program: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("axis", [AxisType.Auto, AxisType.Explicit], ids=str)
+AXES = (AxisType.Auto, AxisType.Explicit, AxisType.Auto)
+
+
+@pytest.mark.parametrize("kind, axis", zip(KINDS[1:], AXES, strict=True), ids=str)
 def test_meshes(axis, kind, devices):
-    """Each device solves its problems, the results stay there, and their bits are the same."""
+    """What else a problem has is placed as its costs are."""
     given = problems(10, kind)
     arrays, solve = arrays_of(given), jax.jit(solver(given, "network_simplex"))
     expected = to_numpy(solve(*arrays))
@@ -237,23 +225,10 @@ def test_meshes(axis, kind, devices):
         program = solve.lower(*placed).compile()
         res = program(*placed)
         assert collectives(program.as_text()) == []
-        for x in jax.tree.leaves(res):
-            assert x.sharding.is_equivalent_to(over, x.ndim)
-            assert x.addressable_shards[0].data.shape[0] == BATCH // len(devices)
-        if axis == AxisType.Explicit:
-            assert jax.typeof(res.mass).sharding.spec == PartitionSpec("batch", None)
-        options = dict(zip(list(given)[3:], placed[3:], strict=True))
-        if kind not in ("all", "unmatched"):
-            return assert_same_bits(res, expected)
-        check = jax.jit(jm.check_transport)(*placed[:3], res, **options)
-        assert check.gap.sharding.is_equivalent_to(over, 1)
-        slope = jax.jit(jax.grad(lambda *x: jnp.nansum(solve(*x).cost), (0, 1, 2)))(*placed)
-        assert slope[0].sharding.is_equivalent_to(over, 3)
+    for x in jax.tree.leaves(res):
+        assert x.sharding.is_equivalent_to(over, x.ndim)
+        assert x.addressable_shards[0].data.shape[0] == BATCH // len(devices)
     assert_same_bits(res, expected)
-    assert (np.asarray(check.gap)[expected.status == 0] < 1e-5).all()
-    alone = jax.jit(jax.grad(lambda *x: jnp.nansum(solve(*x).cost), (0, 1, 2)))(*arrays)
-    for x, y in zip(slope, alone, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [AxisType.Auto, AxisType.Explicit], ids=str)
@@ -273,18 +248,12 @@ def test_dense_plans_on_meshes(axis, devices):
     assert_same_bits(got, expected)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_shard_map_and_vmap_on_meshes(method, devices):
+def test_vmap_in_a_shard_map(devices):
+    """Costs are everywhere, unmatched costs are not."""
     given = problems(11, "unmatched")
-    arrays, solve = arrays_of(given), solver(given, method)
-    expected = to_numpy(jax.jit(solve)(*arrays))
+    arrays, solve = arrays_of(given), solver(given, "network_simplex")
     spec = PartitionSpec("batch")
     mesh = jax.make_mesh((len(devices),), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
-    mapped = jax.shard_map(solve, mesh=mesh, in_specs=spec, out_specs=spec)
-    assert_same_bits(jax.jit(mapped)(*arrays), expected)
-    if method == "xla":
-        return
-    # Costs are everywhere, unmatched costs are not.
     mapped = jax.shard_map(
         lambda *x: jax.vmap(solve, (None, None, None, 0))(*x),
         mesh=mesh, in_specs=(PartitionSpec(),) * 3 + (spec,), out_specs=spec,
@@ -293,11 +262,6 @@ def test_shard_map_and_vmap_on_meshes(method, devices):
     res = to_numpy(jax.jit(mapped)(*one, arrays[3]))
     for k in range(0, BATCH, 3):
         assert_same_bits(jax.jit(solve)(*one, arrays[3][k]), problem(res, k))
-    for kind in (AxisType.Auto, AxisType.Explicit):
-        mesh = jax.make_mesh((len(devices),), ("batch",), axis_types=(kind,), devices=devices)
-        with jax.set_mesh(mesh):
-            placed = [jax.device_put(x, NamedSharding(mesh, spec)) for x in arrays]
-            assert_same_bits(jax.jit(jax.vmap(solve))(*placed), expected)
 
 
 def test_problems_that_lie_on_several_devices(devices):

@@ -31,7 +31,7 @@ def options_of(kind: str, moved: Any, unmatched: Any) -> dict[str, Any]:
 
 # The twin is compiled for each case, so it has fewer.
 EMPTY = [(*size, kind, METHODS[0]) for size in ((0, 3), (3, 0), (0, 0)) for kind in KINDS]
-EMPTY += [(0, 3, "partial", "xla"), (3, 0, "unmatched", "xla"), (0, 0, "all", "xla")]
+EMPTY += [(3, 0, "unmatched", "xla")]
 
 
 @pytest.mark.parametrize("n, m, kind, method", EMPTY)
@@ -58,21 +58,16 @@ def test_no_rows_or_no_columns(n, m, kind, method, platform):
             assert (res.status == Status.UNBALANCED).all()
 
 
-@pytest.mark.parametrize(
-    "kind, method", [*((kind, METHODS[0]) for kind in KINDS), ("partial", "xla")]
-)
-def test_no_problems(kind, method, platform):
-    for shape in ((0, 2, 3), (2, 0, 2, 3))[: 2 if method == METHODS[0] else 1]:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_problems(kind, platform):
+    for shape in ((0, 2, 3), (2, 0, 2, 3)):
         cost, given = jnp.zeros(shape), options_of(kind, 1, 5.0)
         a, b = jnp.ones((*shape[:-2], 2)), jnp.ones(3) * 2 / 3
-        for solve in (jm.solve_transport, jax.jit(jm.solve_transport, static_argnames="method")):
-            res = solve(cost, a, b, method=method, **given)
-            assert res.status.shape == shape[:-2] and res.rows.shape == (*shape[:-2], 4)
-            assert res.row_dual.shape == shape[:-1] and res.col_dual.shape == (*shape[:-2], 3)
-            assert res.todense().shape == shape
+        res = jm.solve_transport(cost, a, b, **given)
+        assert res.status.shape == shape[:-2] and res.rows.shape == (*shape[:-2], 4)
+        assert res.row_dual.shape == shape[:-1] and res.col_dual.shape == (*shape[:-2], 3)
+        assert res.todense().shape == shape
         assert jm.check_transport(cost, a, b, res, **given).gap.shape == shape[:-2]
-    grad = jax.grad(lambda c: jm.solve_transport(c, a, b, method=method, **given).cost.sum())
-    assert grad(cost).shape == shape
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -74,8 +74,10 @@ def check(
 @pytest.mark.parametrize("family", COSTS)
 def test_equals_a_linear_program(family: str, kind: str) -> None:
     rng = np.random.default_rng(len(family))
+    # The linear programs take the time: each family has the largest shape with one kind.
+    shapes = [x for x in SHAPES if x != (700, 17) or kind == "dirichlet"]
     with jax.enable_x64(True):
-        for n, m in SHAPES:
+        for n, m in shapes:
             cost, a, b = COSTS[family](rng, n, m), weights(rng, kind, n), weights(rng, kind, m)
             best = linear_program(cost, a, b)
             assert best is not None
