@@ -189,8 +189,11 @@ FEATURES = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("dtype, names", FEATURES)
+# The twin takes ten seconds to compile: three of these have every feature.
+@pytest.mark.parametrize(
+    "method, dtype, names",
+    [("auto", *x) for x in FEATURES] + [("xla", *FEATURES[k]) for k in (2, 5, 9)],
+)
 def test_features_against_linear_programs(dtype, names, method):
     rng = np.random.default_rng(len(names))
     n, m, size, maximize = 6, 4, 32, "masks" in names
@@ -269,8 +272,9 @@ def test_pairs_that_are_used_more_than_once():
 # Statuses
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(
+    "method, dtype", [("auto", "float32"), ("auto", "int32"), ("xla", "float32")]
+)
 def test_statuses(dtype, method):
     cost = np.arange(15).reshape(5, 3).astype(dtype)
     given = [
@@ -283,7 +287,8 @@ def test_statuses(dtype, method):
     ]
     statuses, capacity, least = (np.array(x) for x in zip(*given, strict=True))
     costs = np.broadcast_to(cost, (len(given), 5, 3))
-    for more in ({}, {"unmatched_cost": np.full(5, 100, dtype)}, {"row_capacity": 1}):
+    leave, rows = {"unmatched_cost": np.full(5, 100, dtype)}, {"row_capacity": 1}
+    for more in ({}, leave, rows) if method == "auto" else ({}, leave | rows):
         res = solve(costs, col_capacity=capacity, col_minimum=least, method=method, **more)
         np.testing.assert_array_equal(res.status, statuses)
         check = jm.check_capacitated_assignment(
@@ -315,7 +320,7 @@ def test_capacities_of_any_size():
     cost = rng.random((20, 6))
     expected = cost.min(1).sum()
     for most in (2**31 - 1, np.int64(2**62), np.uint64(2**64 - 1), np.int32(20), np.uint8(200)):
-        for method in METHODS:
+        for method in METHODS if most == np.uint64(2**64 - 1) else METHODS[:1]:
             res = solve(cost, col_capacity=most, method=method)
             np.testing.assert_allclose(res.cost, expected, rtol=1e-6)
             res = solve(cost, col_capacity=most, col_minimum=np.int8(1), method=method)

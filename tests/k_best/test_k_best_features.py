@@ -87,12 +87,6 @@ def test_one_native_call(platform):
     assert native_calls(twin) == []
 
 
-def test_in_a_scan(platform):
-    cost, solve = jnp.asarray(costs(3)), solver("auto")
-    _, res = jax.jit(partial(jax.lax.scan, lambda c, x: (c, solve(x))))(0, cost)
-    assert_same_bits(res, solve(cost))
-
-
 # ---------------------------------------------------------------------------------------------
 # Precision
 
