@@ -12,8 +12,8 @@ SOURCES := pyproject.toml jaxmatch/_library/abi.py jaxmatch/_common/status.py $(
 LINTED := .ci/smoke.py .clang-format pyproject.toml $(shell find benchmarks docs examples ffi \
 	jaxmatch packaging tests -type f -not -path '*/__pycache__/*')
 
-# Of the slow tests, one in so many: others each day. `make test SHARE=3/8` names them.
-SHARE ?= 1
+# Of the slow tests, `make test` runs one in so many, others each day; `SHARE=3/8` names them.
+SHARE ?= 64
 
 SANITIZERS ?= address thread
 
@@ -26,12 +26,12 @@ WORKERS ?= 2
 WHEELS ?=
 DIST ?= dist
 
-.PHONY: help demo test test-examples campaign scaled sanitize lint format build wheels bench docs check-docs clean
+.PHONY: help demo test test-all test-examples campaign scaled sanitize lint format build wheels bench docs check-docs clean
 
 help:
 	@echo "make demo    install into $(VENV) and run an example"
-	@echo "make test    lint, then run every test and doctest but those of the examples"
-	@echo "make test SHARE=8   of the slow tests an eighth, another one each day"
+	@echo "make test    lint, quick tests and doctests, and a 64th of the slow tests: others each day"
+	@echo "make test-all   every test, those of examples and benchmarks too"
 	@echo "make test-examples   tests of examples and benchmarks: they train and measure"
 	@echo "make campaign PROBLEMS=100000 MINUTES=5 SEED=1   hostile problems for every solver"
 	@echo "make scaled  every solver at every power of two of every dtype"
@@ -56,6 +56,9 @@ PYTEST = JAX_PLATFORMS=$(JAX_PLATFORMS) \
 
 test: $(VENV)/.dev $(VENV)/.linted
 	$(PYTEST) -m "not examples" --doctest-modules tests jaxmatch $(PYTEST_ARGS)
+
+test-all:
+	$(MAKE) test test-examples SHARE=1
 
 test-examples: $(VENV)/.dev
 	$(PYTEST) tests/examples $(PYTEST_ARGS)
