@@ -154,12 +154,16 @@ def _are_costs(
     parts = [take(x, at).T for x in split(cost, maximize) if x is not None]
     allowed = (~matched | xp.isfinite(parts[0])).all(1)
     terms = xp.concatenate([xp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
+    # Sums must not overflow; a value that is infinite was rounded.
+    info, count = jnp.finfo(value.dtype), terms.shape[1] + 1
+    large = xp.abs(terms).max(initial=0) > float(jnp.finfo(terms.dtype).max) / (4 * count)
+    scale = xp.where(large, 0.25 / (1 << count.bit_length()), 1.0).astype(terms.dtype)
+    terms, most = terms * scale, float(info.max) * scale
     low, high = sum_down(terms), 0 - sum_down(-terms)
+    low, high = xp.minimum(low, most), xp.maximum(high, -most)
+    value = (value.astype(low.dtype) * scale).clip(-most, most)
     # XLA may flush denormal numbers to 0.
-    info, tiny = jnp.finfo(value.dtype), flushed_to(cost.dtype, cost)
-    value = value.astype(low.dtype)
-    slack = float(info.eps) * xp.minimum(xp.abs(value), float(info.max))
-    slack += (terms.shape[1] + 1) * 2 * tiny
+    slack = float(info.eps) * xp.abs(value) + count * 2 * flushed_to(cost.dtype, cost)
     rounded = ((low <= value) | (low - slack <= value)) & (
         (value <= high) | (value <= high + slack)
     )

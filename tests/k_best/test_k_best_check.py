@@ -134,6 +134,22 @@ def test_many_digits(dtype):
             assert not bool(jm.check_k_best(given, wrong).valid)
 
 
+@pytest.mark.parametrize("size", [3e37, 1.6e38, 3.3e38])
+@pytest.mark.parametrize("jit", [False, True])
+def test_sums_near_the_end_of_the_range(size, jit):
+    """Sums of which float32 rounds the last ones to infinity, of either sign."""
+    cost = np.random.default_rng(7).uniform(-size, size, (3, 4)).astype(np.float32)
+    check = jax.jit(jm.check_k_best) if jit else jm.check_k_best
+    res = jm.k_best_assignments(cost, 24)
+    if jit:
+        res = jax.tree.map(jnp.asarray, res)
+    assert res.status == jm.Status.OPTIMAL and res.count == 24
+    assert bool(check(cost, res).valid)
+    wrong = res.cost.copy() if not jit else res.cost
+    wrong = jnp.asarray(wrong).at[12].set(res.cost[13] * 1.01)
+    assert not bool(check(cost, res.replace(cost=wrong)).valid)
+
+
 def test_batches_and_jit(platform):
     rng = np.random.default_rng(5)
     cost = jnp.asarray(rng.random((2, 3, 4, 4)).astype(np.float32))
