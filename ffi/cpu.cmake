@@ -23,6 +23,7 @@ jaxmatch_library(jaxmatch_cpu
   perturbed/cpu/jvp.cc
   sparse_assignment/cpu/handler.cc
   sparse_assignment/cpu/near_handler.cc
+  sparse_assignment/cpu/solve.cc
   transport/cpu/handler.cc
   transport/cpu/pick.cc
   transport/cpu/points_handler.cc

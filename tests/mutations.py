@@ -158,7 +158,7 @@ FAULTS = {
         _SPARSE,
     ),
     "sparse-columns-that-must-be-matched": Fault(
-        "ffi/sparse_assignment/cpu/solve.h",
+        "ffi/sparse_assignment/cpu/solver.h",
         "if (s.c.must[j] && s.row4col[j] == kNone) return false;",
         "",
         _SPARSE,

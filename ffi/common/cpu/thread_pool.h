@@ -44,6 +44,23 @@ class ExactFloats {
   ExactFloats& operator=(const ExactFloats&) = delete;
 };
 
+// A reference to a callable f(first, last). The code around it is compiled once, not for each f.
+class RangeWork {
+ public:
+  template <class F>
+  RangeWork(const F& f) : callable_(&f), call_(call<F>) {}
+  void operator()(int64_t first, int64_t last) const { call_(callable_, first, last); }
+
+ private:
+  template <class F>
+  static void call(const void* f, int64_t first, int64_t last) {
+    (*static_cast<const F*>(f))(first, last);
+  }
+
+  const void* callable_;
+  void (*call_)(const void*, int64_t, int64_t);
+};
+
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
 // idle threads of `pool`. Tasks do not wait for each other: every thread takes the next range when
 // it is idle, and the caller waits only for ranges that a thread has begun. `item_ns` estimates the
@@ -52,8 +69,8 @@ class ExactFloats {
 // for the call that the calling thread belongs to, before each range and in `work`.
 //
 // A pool has num_threads(), and Schedule(f), which calls f on one of its threads or in place.
-template <class Pool, class Work>
-void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work) {
+template <class Pool>
+void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
   constexpr double kMinTaskNs = 20'000;
   const int64_t threads = std::max<int64_t>(1, pool.num_threads());
   const int64_t grain = std::max<int64_t>(
@@ -79,7 +96,7 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, const Work& work)
   };
   auto shared = std::make_shared<Shared>();
   // `work` is only used for a taken range, and this call does not return before that range is done.
-  auto run = [shared, count, grain, ranges, scope, &work]() noexcept {
+  auto run = [shared, count, grain, ranges, scope, work]() noexcept {
     ExactFloats mode;
     InterruptibleThread polls(scope);
     for (int64_t k; (k = shared->next.fetch_add(1)) < ranges;) {

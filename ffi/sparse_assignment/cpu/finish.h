@@ -11,22 +11,6 @@
 
 namespace jaxmatch::sparse_assignment {
 
-inline void write_failure(const SparseProblem& p, Status status) {
-  const double nan = std::nan("");
-  for (int64_t i = 0; i < p.n; ++i) {
-    p.col4row[i] = p.edge[i] = kNone;
-    write_real(p.row_dual, p.result_dtype, i, nan);
-  }
-  for (int64_t j = 0; j < p.m; ++j) {
-    p.row4col[j] = kNone;
-    write_real(p.col_dual, p.result_dtype, j, nan);
-  }
-  write_real(p.value, p.result_dtype, 0, nan);
-  write_real(p.gap, p.result_dtype, 0, nan);
-  *p.status = status;
-  p.counts[kBids] = p.counts[kRounds] = 0;
-}
-
 // The sum of the costs as given: of pairs, and of what stays.
 template <class T>
 double total_cost(const SparseProblem& p) {

@@ -51,8 +51,8 @@ class Leftovers {
     double rows = 0, work = 0;
   };
 
-  // Goes on until the work exceeds the budget. `recent` is of the last part of it: searches cost
-  // more the fewer ends there are.
+  // Searches until the work exceeds the budget. `recent` becomes the rate of the last part of the
+  // work, as searches take longer when fewer ends are left.
   bool search(int64_t budget, Rate* recent) {
     int64_t work = 0, before = 0;
     size_t left = left_.size();

@@ -9,6 +9,7 @@
 #include "sparse_assignment/cpu/near_pairs.h"
 #include "sparse_assignment/cpu/solve.h"
 #include "sparse_assignment/decode.h"
+#include "sparse_assignment/numbers.h"
 
 namespace jaxmatch::sparse_assignment {
 namespace {
@@ -45,7 +46,7 @@ void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
   p.row_ptr = first.data();
   p.col_ind = cols.data();
   p.cost = costs.data();
-  solve_sparse<T>(p, kPart);
+  solve_sparse(p, kPart);
 }
 
 template <class T>

@@ -1,153 +1,21 @@
-// Assignments on sparse graphs: an auction for prices if all are matched, bids, then shortest
-// augmenting paths and updates of prices for the rows that are left.
+// Solves one sparse problem; compiled once for both handlers.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVE_H_
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
-#include "sparse_assignment/cpu/auction.h"
-#include "sparse_assignment/cpu/feasible.h"
-#include "sparse_assignment/cpu/finish.h"
-#include "sparse_assignment/cpu/leftovers.h"
+#include "common/status.h"
+#include "sparse_assignment/problem.h"
 
 namespace jaxmatch::sparse_assignment {
 
-// Sets the prices to duals as given, if these are moderate.
-template <class Int>
-bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
-  const double most = std::ldexp(1.0, UnitLimits<Int>::kMostOnPathBits - 2);
-  if (!p.start_dual) return false;
-  const auto units = [&](int64_t j) {
-    return real_at(p.start_dual, p.result_dtype, j) * s.c.scale;
-  };
-  for (int64_t j = 0; j < s.c.cols; ++j) {
-    if (!(std::fabs(units(j)) < most)) return false;
-  }
-  for (int64_t j = 0; j < s.c.cols; ++j) s.v[size_t(j)] = Int(std::rint(units(j)));
-  return true;
-}
-
-template <class Int>
-bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
-  // Elsewhere prices of free columns must be 0.
-  if (s.c.all_matched && !Auction<Int>(s).run(start_warm(p, s))) return false;
-  std::vector<int32_t> left = hold_bids(s);
-  if (!left.empty() && !can_match_rows(s)) return false;
-  if (!Leftovers<Int>(s, std::move(left)).match()) return false;
-  for (size_t j = 0; j < s.c.must.size(); ++j) {
-    if (s.c.must[j] && s.row4col[j] == kNone) return false;
-  }
-  return true;
-}
-
 // The part of the chosen costs that rounding to 64-bit units may cost, before a problem is solved
-// in 128-bit ones: as a rule, if the caller wants few roundings, and if costs lie in tiers.
+// in 128-bit ones: as a rule, and if the caller wants few roundings. In problems whose costs lie in
+// tiers it is kPartOfTier.
 constexpr double kPart = 0x1p-32, kPrecisePart = 0x1p-36, kPartOfTier = 0x1p-32;
 
-// Whether rounding to units costs no more than that part.
-template <class Int>
-bool is_fine(const MatchingState<Int>& s, double part) {
-  if (s.c.exact) return true;
-  double sum = 0;
-  for (size_t i = 0; i < s.pair.size(); ++i) {
-    if (s.pair[i] >= 0) sum += std::fabs(double(s.c.edges[size_t(s.pair[i])].cost));
-    if (s.pair[i] == kStays) sum += std::fabs(double(s.c.stay[i]));
-  }
-  return double(s.c.terms) <= part * sum;
-}
+void solve_sparse(const SparseProblem& p, double part);
 
-template <class T>
-class Solver {
- public:
-  Solver(const SparseProblem& p, double part) : p_(p), part_(part) {}
-
-  void solve() {
-    CanonicalOf<int64_t> canonical;
-    CanonicalForm<T, int64_t> form(p_, HUGE_VAL, &canonical);
-    if (const Status status = form.read(); status != kOptimal) return write_failure(p_, status);
-    if (!form.is_integral()) find_limits(form);
-    if (limits_.empty()) {
-      if (form.build() == kOptimal) return solve_plain(canonical);
-      find_limits(form);  // of integers that do not fit
-    }
-    for (size_t k = first_feasible_limit(); k < limits_.size(); ++k) {
-      // Below other tiers, 64 bits hardly hold the lowest one.
-      if ((k == 0 || form.is_integral()) && solve_below<int64_t>(limits_[k])) return;
-      if (solve_below<Wide>(limits_[k])) return;
-    }
-    if (form.is_integral()) return write_failure(p_, kOverflow);
-    solve_below<Wide>(HUGE_VAL);
-  }
-
- private:
-  using Wide = __int128;
-
-  void solve_plain(const CanonicalOf<int64_t>& canonical) {
-    MatchingState<int64_t> state(canonical);
-    if (!match_all(p_, state)) return write_failure(p_, kInfeasible);
-    if (is_fine(state, part_)) return write_result<T>(p_, state);
-    solve_below<Wide>(HUGE_VAL);
-  }
-
-  // True if the problem is done: costs from the limit on are not worth their price.
-  template <class Int>
-  bool solve_below(double limit) {
-    constexpr bool kNarrow = sizeof(Int) == 8;
-    CanonicalOf<Int> canonical;
-    if (!limits_.empty()) canonical.tier = limits_.front();
-    CanonicalForm<T, Int> form(p_, limit, &canonical);
-    if (form.read() != kOptimal || form.build() != kOptimal) return false;
-    MatchingState<Int> state(canonical);
-    const bool solved = match_all(p_, state);
-    if (limit < HUGE_VAL && !(solved && form.can_spare(state))) return false;
-    if (kNarrow && !is_fine(state, kPartOfTier)) return false;
-    if (solved) {
-      write_result<T>(p_, state);
-    } else {
-      write_failure(p_, kInfeasible);
-    }
-    return true;
-  }
-
-  // The limits between tiers, in increasing order.
-  void find_limits(const CanonicalForm<T, int64_t>& form) {
-    if (p_.cardinality == Cardinality::kMaximum) return;
-    const CostRange& range = form.range();
-    const int width = width_between_tiers(std::min(p_.n, p_.m));
-    if (!may_have_tiers(range, width)) return;
-    const Exponents found = form.exponents();
-    for (double at = found.next_limit(0, range.wanted, width); at < HUGE_VAL;
-         at = found.next_limit(at, range.wanted, width)) {
-      limits_.push_back(at);
-    }
-  }
-
-  // Below it, all rows that must be matched can be.
-  size_t first_feasible_limit() const {
-    const auto is_too_low = [&](double limit) {
-      CanonicalOf<Wide> canonical;
-      CanonicalForm<T, Wide> form(p_, limit, &canonical);
-      if (form.read() != kOptimal || form.build() != kOptimal) return false;
-      return !can_match_rows(MatchingState<Wide>(canonical));
-    };
-    return size_t(std::partition_point(limits_.begin(), limits_.end(), is_too_low) -
-                  limits_.begin());
-  }
-
-  const SparseProblem& p_;
-  const double part_;
-  std::vector<double> limits_;
-};
-
-// `part`: see is_fine(); of problems whose costs lie in tiers, kPartOfTier.
-template <class T>
-void solve_sparse(const SparseProblem& p, double part) {
-  Solver<T>(p, part).solve();
-}
+// Writes a status other than OPTIMAL, and no pairs.
+void write_failure(const SparseProblem& p, Status status);
 
 }  // namespace jaxmatch::sparse_assignment
 

@@ -165,8 +165,8 @@ struct PriceUpdate {
     return int64_t(~most);
   }
 
-  // Sets the labels of all that are no farther than the farthest free vertex. Returns the distance
-  // of that.
+  // Sets the labels of all vertices that are no farther than the farthest free one, and returns the
+  // distance of that one.
   __device__ int64_t find(int32_t count) const {
     constexpr int kEvery = 4;  // steps, after which what is too far is looked at again
     int32_t* const queued = w.control->queued;

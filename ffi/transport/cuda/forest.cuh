@@ -62,8 +62,8 @@ struct Forest {
         atomicMin(&best[y], int32_t(k));
       });
       if (!team.any(found)) return;
-      // `place` is the part that each part joins, then the last of a chain of them: of two that
-      // join each other, one stays.
+      // First `place` is the part that each part joins. Of two parts that join each other, one
+      // stays. Then `place` is the last part of a chain of them.
       team.each(t.nodes, [&](int64_t k) {
         const int32_t x = int32_t(k), arc = best[x];
         place[x] = x;

@@ -28,8 +28,8 @@ class BidWindow {
     added_ *= 2;
     return true;
   }
-  // True if many rows have bid and nearly all lost, so that it becomes narrower: most rows added
-  // last leave it.
+  // Returns true if many rows have bid and nearly all of them lost. Then most of the rows that were
+  // added last leave the window.
   JAXMATCH_DEVICE bool narrows(int64_t bids, int64_t lost) {
     if (bids <= many_ || kBidsPerColumn * (bids - lost) >= bids) return false;
     added_ = greater((end_ - settled_) / kLeft, int64_t{1});

@@ -28,8 +28,8 @@ struct Movement {
   }
 };
 
-// How far prices may move beyond the horizons of their rows: of `most` rows at will, of the others
-// by `excess`.
+// The prices of `most` rows may move as far beyond the horizons of these rows as they like, those of
+// other rows by at most `excess`.
 struct MoveLimit {
   int64_t most, excess;
 };
