@@ -64,8 +64,8 @@ from jaxmatch._sparse_assignment.scipy_like import (
 from jaxmatch._sparse_assignment.solve import (
     solve_sparse_assignment as solve_sparse_assignment,
 )
-from jaxmatch._transport.check import TransportCheck as TransportCheck
 from jaxmatch._transport.check import check_transport as check_transport
+from jaxmatch._transport.check_plan import TransportCheck as TransportCheck
 from jaxmatch._transport.points import solve_transport_points as solve_transport_points
 from jaxmatch._transport.points_check import check_transport_points as check_transport_points
 from jaxmatch._transport.solve import solve_transport as solve_transport

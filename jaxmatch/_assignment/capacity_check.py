@@ -38,7 +38,9 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.tighten import Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
-from jaxmatch._transport.check import (
+from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
+from jaxmatch._transport.check_masses import Entries, left_of
+from jaxmatch._transport.check_plan import (
     are_different,
     at,
     existing,
@@ -47,8 +49,6 @@ from jaxmatch._transport.check import (
     slack_of_pairs,
     times_up,
 )
-from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, StoredCosts, with_unmatched
-from jaxmatch._transport.check_masses import Entries, left_of
 from jaxmatch._transport.problem import TransportProblem
 
 

@@ -26,8 +26,8 @@ from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.repeated import repeated
-from jaxmatch._transport.check import existing
 from jaxmatch._transport.check_costs import PointCosts
+from jaxmatch._transport.check_plan import existing
 from jaxmatch._transport.point_problem import PointProblem, with_point_dummies
 from jaxmatch._transport.points import balanced
 from jaxmatch._transport.solve import METHODS

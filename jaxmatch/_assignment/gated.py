@@ -1,4 +1,4 @@
-"""Problems that no block of a GPU holds, as others that the whole GPU solves.
+"""Problems that do not fit into one block of a GPU, rewritten for solvers that take the whole GPU.
 
 With unmatched costs, each row gets a column of its own that stands for leaving it: an ungated
 problem for the core method. What that method does not take, transport does: 64-bit integers,

@@ -205,7 +205,7 @@ def in_full_precision(
 
 
 def _on_host(place: Place, arrays: tuple[Any, ...]) -> Place:
-    """The place of a function that can run on NumPy arrays, in place of JAX arrays on the CPU."""
+    """The place of a function that NumPy can compute: JAX arrays on the CPU become NumPy arrays."""
     if place.numpy:
         return place._replace(native=True)
     known = [x for x in arrays if isinstance(x, jax.Array)]

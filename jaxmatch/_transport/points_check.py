@@ -13,8 +13,9 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_symbolic
 from jaxmatch._common.typing import Array, ArrayLike
-from jaxmatch._transport.check import TransportCheck, as_claim, check_plan, existing
+from jaxmatch._transport.check import as_claim
 from jaxmatch._transport.check_costs import PointCosts
+from jaxmatch._transport.check_plan import TransportCheck, check_plan, existing
 from jaxmatch._transport.point_problem import PointProblem, as_point_problem
 from jaxmatch._transport.points import ARGUMENTS
 

@@ -28,8 +28,8 @@ struct Movement {
   }
 };
 
-// The prices of `most` rows may move as far beyond the horizons of these rows as they like, those of
-// other rows by at most `excess`.
+// The prices of `most` rows may move any distance beyond the horizons of these rows, those of other
+// rows at most `excess`.
 struct MoveLimit {
   int64_t most, excess;
 };

@@ -1,0 +1,337 @@
+"""Proves how far a transport plan is from the optimum, by its column duals, for one problem.
+
+Shares no code with the solvers: an error would have to be made twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial as bind
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.proof import (
+    flushed_to,
+    is_tiny,
+    judged,
+    minus,
+    module_of,
+    proof_float,
+    spacing,
+    split,
+    sum_up,
+    tolerance,
+)
+from jaxmatch._common.registered import registered
+from jaxmatch._common.result import Check, Transport
+from jaxmatch._common.tighten import WORTH_IT, Pairs, Stays, tightened
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
+from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, with_unmatched
+from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand
+from jaxmatch._transport.point_problem import PointProblem
+from jaxmatch._transport.problem import TransportProblem, coarsest, sum_tolerance
+
+
+@registered
+@dataclasses.dataclass(frozen=True, eq=False)
+class TransportCheck(Check):
+    """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.
+
+    - `valid`: `bool[...]`, the plan is feasible, whatever its cost.
+    - `optimal`: `bool[...]`, the duals prove that no plan costs less: valid, and `gap` within the
+      rounding of costs and duals, see [Checks][optimal].
+    - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
+    """
+
+    valid: Bool[Array, "..."]
+    optimal: Bool[Array, "..."]
+    gap: Float[Array, "..."]
+
+
+def existing(problem: TransportProblem | PointProblem) -> tuple[Array, Array]:
+    """Which rows and columns of one problem exist."""
+    xp, rows, cols = module_of(problem.supply), problem.row_mask, problem.col_mask
+    rows = xp.ones_like(problem.supply, bool) if rows is None else rows
+    return rows, xp.ones_like(problem.demand, bool) if cols is None else cols
+
+
+class _Stays(NamedTuple):
+    """What a plan leaves of each mass, and what it costs to leave supply (None: nothing)."""
+
+    left: Num[Array, " n"]
+    unmet: Num[Array, " m"]
+    price: Pair | None
+
+
+class _Duals(NamedTuple):
+    """Duals when minimising. `u` only where a part of the mass moves."""
+
+    v: Float[Array, " m"]
+    u: Float[Array, " n"] | None
+
+    def lowered(self, spacing: float) -> _Duals:
+        """Below the duals that were rounded to these."""
+
+        def lower(x: Array) -> Array:
+            return x - spacing * module_of(x).abs(x)
+
+        return _Duals(lower(self.v), None if self.u is None else lower(self.u))
+
+
+def check_plan(
+    costs: CheckCosts,
+    problem: TransportProblem | PointProblem,
+    unmatched_cost: Array | None,
+    result: Transport,
+    *,
+    maximize: bool,
+) -> TransportCheck:
+    """Checks one problem, whose costs are read through `costs`."""
+    xp, (rows, cols) = module_of(result.rows), existing(problem)
+    entries, valid = _entries(result, problem.supply.size, problem.demand.size)
+    own = costs.pairs(entries.i, entries.j)
+    valid &= (~entries.used | xp.isfinite(own[0])).all()
+    duals = _duals(problem, unmatched_cost, result, (rows, cols), maximize)
+    price = None
+    if unmatched_cost is not None:
+        r, r_rest = split(unmatched_cost, maximize)
+        price = xp.where(rows, xp.where(xp.isnan(r), -xp.inf, r), xp.inf), r_rest
+    minima = costs.minima(*duals)
+    left, unmet, moves = _moves(problem, unmatched_cost is not None, entries, minima)
+    valid &= moves
+    sound = xp.isfinite(duals.v).all() & minima.is_sound.all()
+    if price is not None:
+        valid &= ((left == 0) | (price[0] < xp.inf)).all()
+        sound &= (price[0] > -xp.inf).all()
+    if duals.u is not None:
+        valid &= xp.isfinite(duals.u).all()
+
+    stays, proved = _Stays(left, unmet, price), valid & sound
+    given = [x for x in (duals.v, duals.u) if x is not None]
+    tiny = xp.stack([is_tiny(x).any() for x in given]).any() | minima.has_tiny.any()
+    if unmatched_cost is not None:
+        tiny |= (rows & is_tiny(unmatched_cost)).any()
+    real = proof_float(left)
+    moved = sum_up(entries.mass.astype(real), left.astype(real))
+    least = xp.full_like(moved, 64 * flushed_to(costs.dtype, left))
+    flushed = xp.where(tiny, times_up(moved, least), 0)
+    dtypes = [problem.supply.dtype, costs.dtype]
+    dtypes += [] if unmatched_cost is None else [unmatched_cost.dtype]
+    near = spacing(result.col_dual.dtype, real)
+    bound = bind(_gap, own=own, entries=entries, stays=stays, flushed=flushed)
+    tighten = None
+    if xp is np and own[1] is None:
+        tighten = bind(_tightened, costs, own=own[0], entries=entries, stays=stays)
+    whole = all(jnp.issubdtype(x, jnp.integer) for x in dtypes)
+    return TransportCheck(
+        valid, *proved_gap(bound, costs, duals, minima, near, proved, whole, tighten)
+    )
+
+
+def proved_gap(
+    bound: Callable[[Any, RowMinima], tuple[Array, ...]],
+    costs: CheckCosts,
+    duals: Any,
+    minima: RowMinima,
+    near: float,
+    proved: Bool[Array, ""],
+    whole: bool,
+    tighten: Callable[[Any, RowMinima], Any] | None,
+) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    """Whether a gap is within the rounding, and the gap, also by other duals where that helps.
+
+    `bound` returns the gap of duals, the magnitudes of costs and of duals, and the mass. `near` is
+    the spacing of a result's floats. `whole`: all costs and masses are integers, so the gap is one.
+    `tighten` returns duals of more digits, or None; on the host.
+    """
+    xp = module_of(proved)
+
+    def gap_of(duals: Any, minima: RowMinima) -> tuple[Array, Array, Array]:
+        gap, *sizes = bound(duals, minima)
+        gap = xp.floor(gap) if whole else gap
+        gap = xp.where(proved & ~xp.isnan(gap), gap, xp.inf)
+        times, more = costs.recomputed
+        of_costs = sizes[0] + more * sizes[2]
+        return gap, times * tolerance(of_costs, sizes[1], near), sizes[0] + sizes[1]
+
+    def better(duals: Any) -> Array:
+        """The gap by other duals where they prove the optimum."""
+        other = gap_of(duals, costs.minima(*duals))[0]
+        return xp.where(other <= rounding, xp.minimum(gap, other), gap)
+
+    gap, rounding, size = gap_of(duals, minima)
+    more = proved & (gap > rounding)
+    if xp is jnp:
+        gap = lax.cond(more, lambda: better(duals.lowered(near)), lambda: gap)
+    elif more and tighten is not None and gap <= WORTH_IT * size:
+        tight = tighten(duals, minima)
+        gap = gap if tight is None else better(tight)
+    return judged(gap, rounding)
+
+
+def _tightened(
+    costs: CheckCosts,
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: Any,
+    entries: Entries,
+    stays: _Stays,
+) -> _Duals | None:
+    used, v = entries.mass > 0, duals.v
+    rows, cols = costs.exist
+    pairs = Pairs(entries.i[used], entries.j[used], own[: used.size][used])
+    left, room = stays.left > 0, stays.unmet > 0
+    more = None
+    if duals.u is not None:
+        assert minima.slack is not None
+        price, least = np.where(rows, 0, np.inf), -minima.slack.min(initial=np.inf)
+        more = Stays(price, left, cols, room, least if np.isfinite(least) else 0, tied=False)
+    elif stays.price is not None:
+        more = Stays(stays.price[0], left, cols, room)
+    tight = tightened(costs.blocks(), pairs, minima.least, v, more)
+    if tight is None or duals.u is None:
+        return None if tight is None else _Duals(tight[:-1] - tight[-1] * (more is not None), None)
+    v, last = tight[:-1], tight[-1]
+    least: Any = np.minimum(costs.minima(v, duals.u).least + last, 0)
+    u: Any = np.where(rows, least, 0)
+    return _Duals(v - v.max(where=cols, initial=-np.inf), u)
+
+
+def _entries(result: Transport, n: int, m: int) -> tuple[Entries, Bool[Array, ""]]:
+    """The entries that are used, and whether all are valid: empty, or different pairs in range."""
+    xp = module_of(result.rows)
+    empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)
+    real = in_range(result.rows, n) & in_range(result.cols, m) & (result.mass > 0)
+    used = real & ~empty
+    i = xp.where(used, result.rows, 0).astype(jnp.int32)
+    j = xp.where(used, result.cols, 0).astype(jnp.int32)
+    valid = (empty | real).all() & are_different(i, j, used)
+    return Entries(i, j, used, xp.where(used, result.mass, 0)), valid
+
+
+def _duals(
+    problem: TransportProblem | PointProblem,
+    unmatched_cost: Array | None,
+    result: Transport,
+    exist: tuple[Array, Array],
+    maximize: bool,
+) -> _Duals:
+    xp, real = module_of(result.col_dual), proof_float(result.col_dual)
+
+    def dual(x: Array, there: Array) -> Array:
+        return xp.where(there, -x if maximize else x, 0).astype(real)
+
+    v = dual(result.col_dual, exist[1])
+    if problem.moved is not None:
+        return _Duals(xp.minimum(v, 0), xp.minimum(dual(result.row_dual, exist[0]), 0))
+    return _Duals(v if unmatched_cost is None else xp.minimum(v, 0), None)
+
+
+def _moves(
+    problem: TransportProblem | PointProblem, may_stay: bool, entries: Entries, minima: RowMinima
+) -> tuple[Num[Array, " n"], Num[Array, " m"], Bool[Array, ""]]:
+    """What a plan leaves of each mass, and whether it moves what it must."""
+    rows, cols = existing(problem)
+    xp, dtype, moved = module_of(rows), problem.supply.dtype, problem.moved
+    supply, demand = xp.where(rows, problem.supply, 0), xp.where(cols, problem.demand, 0)
+    must = moved is None and not may_stay
+    if must and not jnp.issubdtype(dtype, jnp.integer):
+        forgiven = sum_tolerance(coarsest(problem), rows.size + cols.size)
+        demand = scaled_demand(supply, demand, entries, forgiven, ~minima.has_forbidden.any())
+    left, fits = left_of(entries.mass, entries.i, supply, dtype)
+    unmet, fits_too = left_of(entries.mass, entries.j, demand, dtype)
+    fits &= fits_too
+    if must:
+        fits &= (left == 0).all() & (unmet == 0).all()
+    if moved is not None:
+        one = xp.zeros_like(entries.i)
+        fits &= (left_of(entries.mass, one, moved[None], dtype)[0] == 0).all()
+    return left, unmet, fits
+
+
+def _gap(
+    duals: _Duals,
+    minima: RowMinima,
+    *,
+    own: Pair,
+    entries: Entries,
+    stays: _Stays,
+    flushed: Float[Array, ""],
+) -> tuple[Float[Array, ""], ...]:
+    """The gap that duals prove; the magnitudes of costs and of duals, times the masses; these."""
+    (i, j, _, mass), (v, u), (left, unmet, price) = entries, duals, stays
+    xp, real = module_of(v), v.dtype
+    least, least_rest = minima.least, minima.least_rest
+    dual = at(v, j)
+    if u is not None:
+        of_row = at(u, i)
+        terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
+        terms += [times_up(left, -u), times_up(unmet, -v)]
+    else:
+        if price is not None:  # what stays is moved to one more column, whose dual is 0
+            (least, least_rest), own = with_unmatched(minima, own, price)
+            mass = xp.concatenate([mass, left.astype(mass.dtype)])
+            i = xp.concatenate([i, xp.arange(left.size, dtype=jnp.int32)])
+            dual = xp.concatenate([dual, xp.zeros_like(price[0])])
+        of_row = at(least, i)
+        slack = slack_of_pairs(own, dual, of_row, at(least_rest, i))
+        terms = [times_up(mass, slack)]
+        terms += [] if price is None else [times_up(unmet, -v)]
+    gap = sum_up(*terms, flushed[None])
+    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row), xp.ones_like(dual)
+    return gap, *(xp.where(mass > 0, mass.astype(real) * x, 0).sum() for x in sizes)
+
+
+def in_range(index: Int[Array, " k"], size: int) -> Bool[Array, " k"]:
+    return (index >= 0) & (index < size)
+
+
+def at(x: Num[Array, " n"], index: Int[Array, " k"]) -> Num[Array, " k"]:
+    return x[index] if x.size else module_of(x).zeros(index.shape, x.dtype)
+
+
+def are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""]:
+    """Whether no two used entries are the same pair."""
+    xp = module_of(i)
+    if xp is np:
+        pairs = i[used].astype(np.int64) << 32 | j[used]
+        return np.bool_(np.unique(pairs).size == pairs.size)  # type: ignore[return-value]
+    i = jnp.where(used, i, -1)
+    j = jnp.where(used, j, jnp.arange(j.size, dtype=j.dtype))  # unused entries all differ
+    i, j = lax.sort((i, j), num_keys=2)
+    return ~((i[1:] == i[:-1]) & (j[1:] == j[:-1])).any()
+
+
+def slack_of_pairs(
+    own: Pair, v: Float[Array, " k"], least: Float[Array, " k"], least_rest: Float[Array, " k"]
+) -> Float[Array, " k"]:
+    """Upper bounds of the cost of each pair − v − least − least_rest."""
+    xp = module_of(v)
+    x, x_rest = minus(-own[0], None if own[1] is None else -own[1], -v)
+    return sum_up(xp.stack([-x, -least, -x_rest, -least_rest], -1))
+
+
+def _partial_slack(
+    own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
+) -> Float[Array, " k"]:
+    """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
+    assert minima.slack is not None
+    xp = module_of(u)
+    least = minima.slack.min(initial=xp.inf)
+    least = xp.where(least < xp.inf, least, 0)
+    parts = [own[0], -v, -u] + ([] if own[1] is None else [own[1]])
+    return sum_up(xp.stack([*parts, xp.broadcast_to(-least, u.shape)], -1))
+
+
+def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """An upper bound of the product with x, also of a rounded mass; 0 if one of them is 0."""
+    xp, info = module_of(x), jnp.finfo(x.dtype)
+    product = mass.astype(x.dtype) * x
+    least = float(info.smallest_subnormal if xp is np else info.tiny)
+    above = xp.maximum(product + product * (8 * float(info.eps)), least)
+    return xp.where((mass > 0) & ~(x <= 0), above, 0)  # NaN stays NaN
