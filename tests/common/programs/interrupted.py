@@ -198,7 +198,7 @@ def graphs() -> Iterator[tuple[str, Case]]:
     solve = partial(jm.solve_sparse_assignment, known, weight, cardinality="maximum")
     yield "sparse", (solve, 0.3)
     edges, capacity = network(1200)
-    for method in ("auto", "augment", "push_relabel", "pseudoflow"):
+    for method in ("auto", "augment", "pseudoflow"):
         yield f"flow by {method}", (
             partial(jm.maximum_flow, edges, capacity, 0, 1200**2 - 1, method=method), 0.05
         )  # fmt: skip

@@ -14,7 +14,7 @@ import jaxmatch as jm
 
 
 MATCHINGS = "auto hopcroft_karp pothen_fan push_relabel p_pfp".split()
-FLOWS = "auto augment push_relabel pseudoflow".split()
+FLOWS = "auto augment pseudoflow".split()
 
 shim = ctypes.CDLL(None)
 shim.allow_allocations.restype = ctypes.c_long

@@ -127,7 +127,7 @@ _FLOW = "networkx.algorithms.flow"
 def preflow_push_impl(
     G: Any, s: Any, t: Any, capacity: Any, residual: Any, global_relabel_freq: Any, value_only: bool
 ) -> Any:
-    return flow_by("push_relabel")(G, s, t, capacity, residual)
+    return flow_by("pseudoflow")(G, s, t, capacity, residual)
 
 
 def shortest_augmenting_path_impl(
