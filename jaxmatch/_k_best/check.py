@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxmatch._assignment.certificate import DualBound, passes
+from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._common.arguments import as_result
 from jaxmatch._common.gradient import apart
@@ -27,7 +27,7 @@ from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check
 from jaxmatch._common.sharding import over_batch_shards, vary_alike
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
+from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._k_best.result import KBestAssignments
 
 
@@ -114,27 +114,35 @@ def _check(problem: AssignmentProblem, result: KBestAssignments, *, maximize: bo
 def _check_batch(
     problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool
 ) -> KBestCheck:
-    one, batch = partial(_check_one, maximize=maximize), problem.cost.shape[:-2]
-    return over_problems(one, batch, problem, result)
-
-
-def _check_one(
-    problem: AssignmentProblem, result: KBestAssignments, *, maximize: bool
-) -> KBestCheck:
     cost, (row_mask, col_mask) = problem.cost, problem.masks
-    col4row, row4col = result.col4row, result.row4col
-    xp, k = module_of(cost), result.cost.size
+    col4row, row4col = result.col4row[..., 0, :], result.row4col[..., 0, :]
     bound = DualBound.of(
         cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
     )
-    reduce, blocks = passes(cost, bound, col4row[0], maximize)
-    first = bound.verify(reduce, col4row[0], row4col[0], result.col_dual, blocks)
+    reduce, blocks = passes(cost, bound, col4row, maximize)
+    # Of the whole batch: under `vmap` its branch would not go with explicit axes of a mesh.
+    first = bound.verify(reduce, col4row, row4col, result.col_dual, blocks)
+    one = partial(_check_one, maximize=maximize)
+    return over_problems(one, cost.shape[:-2], cost, bound.rows, bound.cols, result, first)
 
+
+def _check_one(
+    cost: Num[Array, "n m"],
+    rows: Bool[Array, " n"],
+    cols: Bool[Array, " m"],
+    result: KBestAssignments,
+    first: AssignmentCheck,
+    *,
+    maximize: bool,
+) -> KBestCheck:
+    """`rows`, `cols`: those that exist. `first`: the check of the first assignment."""
+    col4row, row4col = result.col4row, result.row4col
+    xp, k = module_of(cost), result.cost.size
     listed = xp.arange(k, dtype=jnp.int32) < result.count
     matched, used = col4row >= 0, row4col >= 0
     valid = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
-    valid &= ~(matched & ~bound.rows[None]).any(1) & ~(used & ~bound.cols[None]).any(1)
-    num_rows, num_cols = bound.rows.sum(dtype=jnp.int32), bound.cols.sum(dtype=jnp.int32)
+    valid &= ~(matched & ~rows[None]).any(1) & ~(used & ~cols[None]).any(1)
+    num_rows, num_cols = rows.sum(dtype=jnp.int32), cols.sum(dtype=jnp.int32)
     valid &= matched.sum(1, dtype=jnp.int32) == xp.minimum(num_rows, num_cols)
     value = -result.cost if maximize else result.cost
     valid &= _are_costs(value, cost, col4row, maximize)

@@ -42,7 +42,6 @@ def test_meshes(name, method, way, devices, platform):
     everywhere, batch = PartitionSpec(), PartitionSpec("batch")
     specs = [everywhere if k < row.shared else batch for k in range(len(given))]
     over = NamedSharding(mesh, batch)
-    checked = way == "explicit" and name != "k best"  # whose check takes no explicit axes yet
     if way == "shard_map":
         part = jax.shard_map(solve, mesh=mesh, in_specs=tuple(specs), out_specs=over.spec)
         return assert_right(row, method, platform, given, jax.jit(part)(*given))
@@ -51,7 +50,7 @@ def test_meshes(name, method, way, devices, platform):
         placed = [jax.device_put(x, place) for x, place in zip(given, places, strict=True)]
         program = jax.jit(solve).lower(*placed).compile()
         found = program(*placed)
-        check = jax.jit(row.checked())(*placed, found) if checked else None
+        check = jax.jit(row.checked())(*placed, found) if way == "explicit" else None
         slopes = slopes_of(row)(*placed) if way == "explicit" and method == "auto" else None
     assert re.findall(COLLECTIVES, program.as_text()) == []
     for x in jax.tree.leaves((found, check, slopes)):
