@@ -1,5 +1,7 @@
 """`--share 8`: quick tests, and of the slow ones an eighth, another one each day.
 
+What every solver promises (`tests/conformance`) is proved by every share.
+
 `tests/seconds.txt` names the functions that take long, with the seconds of all their cases on one
 core. `--write-seconds FILE` writes such a file. The cases of the longest functions are in several
 shares; those of others share what they compile, and stay together.
@@ -17,6 +19,7 @@ import pytest
 SECONDS = Path(__file__).parents[1] / "seconds.txt"
 _LEAST = 1.0  # seconds of a slow function
 _MOST = 60.0  # of a function whose cases stay together
+_ALWAYS = "tests/conformance/"
 
 
 def function_of(nodeid: str) -> str:
@@ -49,7 +52,7 @@ def divided(seconds: dict[str, float], items: list[pytest.Item]) -> dict[str, fl
 
 def read_seconds() -> dict[str, float]:
     lines = (line.split() for line in SECONDS.read_text().splitlines())
-    return {name: float(seconds) for seconds, name in lines}
+    return {name: float(seconds) for seconds, name in lines if not name.startswith(_ALWAYS)}
 
 
 def parse(words: str) -> tuple[int, int]:
