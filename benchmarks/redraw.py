@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import batches
 from benchmarks.assignment import cpu, gpu, large, structured
 from benchmarks.assignment.sharded import plots as sharded
 from benchmarks.common.lanes import Store
@@ -63,6 +64,10 @@ FIGURES: dict[str, tuple[str, Draw]] = {
     "assignment_structured_gpu": (
         "assignment_structured_gpu.json",
         lambda x, path: structured.plot_gpu(x["rows"], path, f"one {x['gpu']}"),
+    ),
+    "batches": (
+        "batches.json",
+        lambda x, path: batches.plot(x["rows"], path, x.get("gpu", x["cpu"])),
     ),
     "flow": ("flow.json", flow.draw),
     "matching": (
