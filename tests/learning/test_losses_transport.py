@@ -227,7 +227,7 @@ def assert_alone(got, expected, grads, good):
     """Values and gradients of the good ones; NaN and zeros of the others."""
     bad = np.setdiff1d(np.arange(len(got)), good)
     assert np.isnan(got[bad]).all()
-    np.testing.assert_allclose(got[np.array(good)], expected[good], rtol=1e-5)
+    np.testing.assert_allclose(got[np.array(good)], expected[good], rtol=1e-6)
     for grad in map(np.asarray, grads):
         assert np.isfinite(grad).all() and not grad[bad].any()
         assert all(grad[k].any() for k in good)
