@@ -57,6 +57,14 @@ def test_every_slow_test_exists():
         )
 
 
+def test_what_every_solver_promises_is_in_every_share(tmp_path, monkeypatch):
+    """Even if a measurement has listed it among the slow tests."""
+    listed = tmp_path / "seconds.txt"
+    listed.write_text("    9.0 tests/conformance/test_a.py::test_b\n    2.0 tests/flow/c.py::d\n")
+    monkeypatch.setattr(shares, "SECONDS", listed)
+    assert shares.read_seconds() == {"tests/flow/c.py::d": 2.0}
+
+
 def test_choice():
     assert shares.parse("1") == (1, 1)
     assert shares.parse("3/8") == (3, 8)
