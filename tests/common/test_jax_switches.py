@@ -130,7 +130,7 @@ def test_under_each_switch(function, inputs, traced):
 def test_no_tracer_leaks(function, inputs, traced):
     """Where functions are traced, which is not done twice.
 
-    JAX collects garbage after a trace that is still referenced: here only what is new.
+    The check for leaks collects garbage. Objects from before the trace are kept out of that.
     """
     arguments = inputs()
     jax.clear_caches()
