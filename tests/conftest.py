@@ -82,6 +82,12 @@ def _has_gpu() -> bool:
         return False
 
 
+def _is_cpu() -> bool:
+    import jax
+
+    return jax.default_backend() == "cpu"
+
+
 def pytest_collection_modifyitems(config, items):
     import shares
 
@@ -96,6 +102,10 @@ def pytest_collection_modifyitems(config, items):
     if gpu and not _has_gpu():
         for item in gpu:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
+    cpu = [item for item in items if item.get_closest_marker("cpu")]
+    if cpu and not _is_cpu():
+        for item in cpu:
+            item.add_marker(pytest.mark.skip(reason="needs the CPU as the default device"))
     large = [item for item in items if item.get_closest_marker("large")]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if memory < _LARGE_BYTES:

@@ -74,8 +74,8 @@ NEVER_COMPILED = ("never compiled",)  # options of what NumPy computes on this h
 
 
 def to_numpy(tree: T) -> T:
-    """The same pytree of NumPy arrays."""
-    return jax.tree.map(np.asarray, tree)
+    """The same pytree of NumPy arrays, which the caller may write into."""
+    return jax.tree.map(np.array, tree)
 
 
 _HERE = Place(native=True, x64=False, numpy=True)

@@ -23,6 +23,7 @@ CALLS = {
 }
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", CALLS)
 def test_samples_of_many_sizes(name):
     CALLS[name](5, 6)

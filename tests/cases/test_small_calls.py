@@ -19,6 +19,7 @@ def least_seconds(call, calls=300):
     return min(times)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("n", [5, 20])
 def test_small_calls(n):
     """Here 5 to 15 times: most of it is the call, of which each takes some microseconds."""

@@ -72,7 +72,7 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
 def worse(cost: np.ndarray, res: Any, least: float) -> Any:
     """The result with two columns swapped so that it costs more by at least `least`, or None."""
     n, m = cost.shape
-    own = res.col4row
+    own = np.asarray(res.col4row)
     c = cost[:, own]
     with np.errstate(invalid="ignore"):
         more = c + c.T - np.diag(c)[:, None] - np.diag(c)
@@ -102,7 +102,7 @@ def test_optimal_assignments_are_told_from_worse_ones(family, dtype):
             continue
         check = jm.check_assignment(given, res, maximize=maximize)
         assert check.valid and check.optimal, check
-        own = cost.astype(float)[np.arange(n), res.col4row]
+        own = cost.astype(float)[np.arange(n), np.asarray(res.col4row)]
         for rate in (1e-3, 2e-5):
             other = worse(cost.astype(float), res, rate * np.abs(own).sum())
             assert other is None or not jm.check_assignment(given, other, maximize=maximize).optimal
@@ -177,6 +177,7 @@ def test_lists_and_points_are_proved_in_float32():
         assert jm.check_assignment_points(x, y, res, metric=metric).optimal
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
 def test_integers_that_are_worse_by_two_are_not_optimal(array):
     """Although their sum has more digits than float32, in which JAX's results hold duals."""

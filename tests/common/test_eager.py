@@ -111,7 +111,7 @@ def test_float64_of_numpy_is_computed_in_64_bits(name):
     with x64(True):
         expected = jax.tree.leaves(CALLS[name]())
     for x, y in zip(got, expected, strict=True):
-        assert isinstance(x, np.ndarray) and x.dtype == np.float64
+        assert isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.writeable
         np.testing.assert_array_equal(x, y)
 
 
@@ -127,6 +127,7 @@ def test_integers_of_64_bits_in_losses():
     assert loss.dtype == np.float32 and loss == losses.spo_plus_loss(ORACLE, small + 0.0, cost).loss
 
 
+@pytest.mark.cpu
 def test_the_first_array_decides_the_kind():
     x, y = uniform(5), uniform(4)
     assert isinstance(losses.wasserstein_1d(x.astype(np.float32), y), np.ndarray)
@@ -224,6 +225,7 @@ NEW_SHAPES = {
 }
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", NEW_SHAPES)
 def test_new_shapes_compile_nothing(name, compilations):
     call = NEW_SHAPES[name]
@@ -288,6 +290,7 @@ def test_errors_of_one_matrix(bad):
         scipy.optimize.linear_sum_assignment(costs)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("often", [0, 2, 14])
 def test_jax_arrays_of_a_type_that_comes_often(often, monkeypatch):
     """They lie where the first ones do, and are the same."""
@@ -307,6 +310,7 @@ def test_jax_arrays_of_a_type_that_comes_often(often, monkeypatch):
 # Calls of one signature, again and again
 
 
+@pytest.mark.cpu
 def test_a_repeated_call_runs_the_native_call_alone(monkeypatch):
     costs, mass = uniform(5, 6), np.full(5, 0.2)
     more = np.full(6, 1 / 6)

@@ -84,6 +84,7 @@ def test_arrays_of_any_layout(name, compilations):
 HERE = [name for name in SUBJECTS if name != "points"]
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
 @pytest.mark.parametrize("name", HERE)
 def test_new_shapes_compile_nothing(name, kind, compilations):

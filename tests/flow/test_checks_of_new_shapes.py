@@ -31,7 +31,7 @@ def matching(n, array):
     yield jm.check_matching, (graph, jm.maximum_bipartite_matching(graph))
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="NumPy is for the CPU")
+@pytest.mark.cpu
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
 @pytest.mark.parametrize("problems", [flow, grid, matching])
 def test_nothing_is_compiled(problems, array):

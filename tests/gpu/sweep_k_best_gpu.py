@@ -1,9 +1,11 @@
 """Small problems of k best assignments on the GPU, for tools that watch memory:
 
-    compute-sanitizer --tool memcheck python tests/gpu/sweep_k_best_gpu.py
+    compute-sanitizer --tool memcheck python tests/gpu/sweep_k_best_gpu.py [few]
 
-test_sanitizer.py runs it.
+test_sanitizer.py runs it. `few` leaves out what takes racecheck minutes.
 """
+
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,12 +25,12 @@ CASES = [
 ]
 
 
-def main() -> None:
+def main(few: str = "") -> None:
     rng = np.random.default_rng(0)
     problems = 0
-    for (b, n, m), dtype, k in CASES:
+    for (b, n, m), dtype, k in CASES[1:3] if few else CASES:
         rows = jnp.asarray(rng.random((b, n)) < 0.8).at[:, 0].set(True)
-        for most in (5, 10**4):
+        for most in (5,) if few else (5, 10**4):
             cost = jnp.asarray(rng.integers(0, most, (b, n, m)), dtype)
             for given in ({}, {"maximize": True, "row_mask": rows}):
                 res = jm.k_best_assignments(cost, k, **given)
@@ -39,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
