@@ -210,8 +210,9 @@ def _solve(
     if method == "flow":
         twin = solve_by_flow
 
+    sizes = (*graph.shape, graph.max_edges)
+
     def solve(*problem: Any) -> Matching:
-        sizes = (*graph.shape, graph.max_edges)
         return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
     return over_batch_shards(apart(solve), graph, start, core_dims=1)
