@@ -1,10 +1,12 @@
-// The operands and results of the target jaxmatch_assignment.
+// The operands and results of the targets that return an assignment.
 #ifndef JAXMATCH_ASSIGNMENT_OPERANDS_H_
 #define JAXMATCH_ASSIGNMENT_OPERANDS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/dtype.h"
+#include "common/operands.h"
 
 namespace jaxmatch::assignment {
 
@@ -30,6 +32,26 @@ struct AssignmentOperands {
   void* gap;           // [batch]
   int32_t* status;     // [batch]
 };
+
+// Handlers check the size of the costs, which are points or a shard in some.
+JAXMATCH_TABLE
+template <class Rows>
+JAXMATCH_HOST_DEVICE void list_operands(AssignmentOperands& o, Rows& rows) {
+  const DtypeOf real = real_dtype(o.result_dtype);
+  rows.operand("cost", o.cost, any_dtype(o.cost_dtype), any_entries());
+  rows.optional("row_mask", o.row_mask, o.n);
+  rows.optional("col_mask", o.col_mask, o.m);
+  rows.optional("unmatched_cost", o.unmatched_cost, wide_dtype(o.unmatched_dtype), o.n);
+  rows.optional("col_dual", o.start_dual, real, o.m);
+  rows.result("col4row", o.col4row, o.n);
+  rows.result("row4col", o.row4col, o.m);
+  rows.result("value", o.value, real, 1);
+  rows.result("row_dual", o.row_dual, real, o.n);
+  rows.result("col_dual", o.col_dual, real, o.m);
+  rows.result("gap", o.gap, real, 1);
+  rows.result("status", o.status, 1);
+}
+constexpr size_t kNumResults = 7;  // of the table
 
 }  // namespace jaxmatch::assignment
 

@@ -21,9 +21,9 @@ inline std::string name_of(ffi::DataType dtype) {
   constexpr struct {
     ffi::DataType dtype;
     const char* name;
-  } kNames[] = {{ffi::PRED, "bool"},   {ffi::S32, "int32"},     {ffi::S64, "int64"},
-                {ffi::U32, "uint32"},  {ffi::BF16, "bfloat16"}, {ffi::F16, "float16"},
-                {ffi::F32, "float32"}, {ffi::F64, "float64"}};
+  } kNames[] = {{ffi::PRED, "bool"},   {ffi::U8, "uint8"},    {ffi::S32, "int32"},
+                {ffi::S64, "int64"},   {ffi::U32, "uint32"},  {ffi::BF16, "bfloat16"},
+                {ffi::F16, "float16"}, {ffi::F32, "float32"}, {ffi::F64, "float64"}};
   for (const auto& entry : kNames) {
     if (entry.dtype == dtype) return entry.name;
   }
@@ -42,6 +42,26 @@ constexpr ffi::DataType kElementOf = std::is_same_v<T, int32_t>   ? ffi::S32
 inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t at) {
   auto buffer = rets.get<ffi::AnyBuffer>(at);
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
+}
+
+// The optional operand called `name`, if the call has it; `first` is the index of the first one. An
+// operand that is named but missing, or has another dtype, is an error of the call.
+inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
+                                                      std::string_view name,
+                                                      std::optional<ffi::DataType> dtype,
+                                                      size_t first = 1) {
+  const int at = given.operand(name);
+  if (at < 0) return std::nullopt;
+  const auto buffer = args.get<ffi::AnyBuffer>(size_t(at) + first);
+  if (!buffer.has_value()) {
+    given.fail("the operand " + std::string(name) + " is missing");
+    return std::nullopt;
+  }
+  if (dtype && buffer->element_type() != *dtype) {
+    given.fail("the operand " + std::string(name) + " has another dtype");
+    return std::nullopt;
+  }
+  return *buffer;
 }
 
 // The first problem of a batch.
@@ -113,7 +133,7 @@ class CallRows {
     list(*this);
   }
   template <class T>
-  void visit(std::string_view name, const ffi::AnyBuffer& buffer, T*& array, int64_t entries) {
+  void visit(std::string_view name, const ffi::AnyBuffer& buffer, T*& array, Entries entries) {
     constexpr ffi::DataType kDtype = kElementOf<std::remove_const_t<T>>;
     static_assert(kDtype != ffi::DataType::INVALID, "no array has such elements");
     if (task_ == Task::kCheck && buffer.element_type() != kDtype) {
@@ -123,17 +143,18 @@ class CallRows {
   }
   template <class T>
   void visit(std::string_view name, const ffi::AnyBuffer& buffer, T*& array, const DtypeOf& of,
-             int64_t entries) {
+             Entries entries) {
     if (task_ == Task::kFind) learn(buffer, of);
     if (task_ == Task::kCheck && !has_dtype(name, buffer, of)) return;
     visit_untyped(name, buffer, array, entries);
   }
   template <class T>
   void visit_untyped(std::string_view name, const ffi::AnyBuffer& buffer, T*& array,
-                     int64_t entries) {
+                     Entries entries) {
     if (task_ == Task::kFind) array = static_cast<T*>(buffer.untyped_data());
     if (task_ == Task::kName && name == wanted_) named_ = buffer;
-    if (task_ == Task::kCheck) given_.expect_size(name, buffer, batch_ * entries);
+    if (task_ != Task::kCheck || entries.each < 0) return;
+    given_.expect_size(name, buffer, entries.shared ? entries.each : batch_ * entries.each);
   }
 
   // The first of the arrays that share a dtype decides.

@@ -50,6 +50,17 @@ JAXMATCH_HOST_DEVICE inline DtypeOf real_dtype(Dtype& dtype) {
   return {dtype, Allowed::kReal, size_of(dtype)};
 }
 
+// The entries of an array in one problem, or in all problems if they share it.
+struct Entries {
+  // Implicit: most arrays have a number of entries in each problem.
+  JAXMATCH_HOST_DEVICE constexpr Entries(int64_t each, bool shared = false)
+      : each(each), shared(shared) {}
+  int64_t each;
+  bool shared;
+};
+// A number that only the handler knows; not for a table of problem_at().
+JAXMATCH_HOST_DEVICE constexpr Entries any_entries() { return Entries(-1); }
+
 // Moves the arrays of the first problem of a batch to problem b.
 struct BatchRows {
   int64_t b;
@@ -69,12 +80,12 @@ struct BatchRows {
 
  private:
   template <class T>
-  JAXMATCH_HOST_DEVICE void skip(T*& array, int64_t entries) const {
-    skip_bytes(array, entries * int64_t(sizeof(T)));
+  JAXMATCH_HOST_DEVICE void skip(T*& array, Entries entries) const {
+    if (!entries.shared) skip_bytes(array, entries.each * int64_t(sizeof(T)));
   }
   template <class T>
-  JAXMATCH_HOST_DEVICE void skip(T*& array, const DtypeOf& of, int64_t entries) const {
-    skip_bytes(array, entries * of.size);
+  JAXMATCH_HOST_DEVICE void skip(T*& array, const DtypeOf& of, Entries entries) const {
+    if (!entries.shared) skip_bytes(array, entries.each * of.size);
   }
   template <class T>
   JAXMATCH_HOST_DEVICE void skip_bytes(T*& array, int64_t bytes) const {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "assignment/decode.h"
+#include "common/call_rows.h"
 #include "perturbed/operands.h"
 
 namespace jaxmatch::perturbed {

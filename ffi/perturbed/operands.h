@@ -5,8 +5,9 @@
 
 #include <cstdint>
 
-#include "assignment/decode.h"
+#include "assignment/operands.h"
 #include "common/attributes.h"
+#include "common/call_rows.h"
 #include "perturbed/noise.h"
 
 namespace jaxmatch::perturbed {

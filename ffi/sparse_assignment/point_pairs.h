@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "assignment/metric.h"
 #include "common/host_device.h"
+#include "costs/metric.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -16,12 +16,11 @@ struct PointPairs {
   const T *x, *y;
   int64_t n, m, dims;
   const uint8_t *row_mask, *col_mask;  // or null; points that they leave out have no pair
-  assignment::Metric metric;
+  Metric metric;
   double radius;  // of the Euclidean distance for the squared one
 
   // As large/point_costs.h: summed in double in the order of the coordinates, then rounded.
   JAXMATCH_HOST_DEVICE double distance(int64_t i, int64_t j) const {
-    using assignment::Metric;
     double sum = 0;
     for (int64_t k = 0; k < dims; ++k) {
       const double a = x[i * dims + k], b = y[j * dims + k], apart = a - b;
@@ -35,7 +34,6 @@ struct PointPairs {
   }
   // Whether the pair exists, which has this distance.
   JAXMATCH_HOST_DEVICE bool within(int64_t i, int64_t j, double distance) const {
-    using assignment::Metric;
     const bool squares = metric == Metric::kSqeuclidean || metric == Metric::kEuclidean;
     if (squares && !(radius >= 0x1p-480 && radius <= 0x1p480)) return within_scaled(i, j);
     return distance <= (metric == Metric::kSqeuclidean ? radius * radius : radius);
@@ -44,7 +42,7 @@ struct PointPairs {
   // but for the rounding of their coordinates.
   JAXMATCH_HOST_DEVICE double reach() const {
     constexpr double kRounding = sizeof(T) == 4 ? 0x1p-20 : 0x1p-49;
-    return metric == assignment::Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
+    return metric == Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
   }
   JAXMATCH_HOST_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_HOST_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
@@ -59,7 +57,7 @@ struct PointPairs {
       sum += apart * apart;
     }
     const double most = radius * scale;
-    return metric == assignment::Metric::kEuclidean ? std::sqrt(sum) <= most : sum <= most * most;
+    return metric == Metric::kEuclidean ? std::sqrt(sum) <= most : sum <= most * most;
   }
 };
 

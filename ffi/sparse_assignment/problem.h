@@ -1,12 +1,10 @@
-// One problem of sparse assignment, as a handler passes it to a solver, and the problems of a
-// batch.
+// One problem of sparse assignment, as a handler passes it to a solver.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_PROBLEM_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_PROBLEM_H_
 
 #include <cstdint>
 
 #include "common/dtype.h"
-#include "common/host_device.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -49,36 +47,6 @@ struct SparseProblem {
   int32_t* status;     // scalar
   int32_t* counts;     // [kNumCounts]
 };
-
-// Problem `b` of a batch, whose first is p.
-JAXMATCH_HOST_DEVICE inline SparseProblem problem_of(SparseProblem p, int64_t b) {
-  const int64_t real = size_of(p.result_dtype);
-  const auto skip = [b](auto*& array, int64_t bytes) {
-    if (array) array = decltype(+array)(uintptr_t(array) + uintptr_t(b * bytes));
-  };
-  if (!p.shared_graph) {
-    skip(p.row_ptr, (p.n + 1) * 4);
-    skip(p.col_ind, p.capacity * 4);
-    skip(p.col_ptr, (p.m + 1) * 4);
-    skip(p.row_ind, p.capacity * 4);
-  }
-  skip(p.cost, p.capacity * size_of(p.cost_dtype));
-  skip(p.row_mask, p.n);
-  skip(p.col_mask, p.m);
-  skip(p.unmatched_cost, p.n * size_of(p.unmatched_dtype));
-  skip(p.unmatched_col_cost, p.m * size_of(p.unmatched_col_dtype));
-  skip(p.start_dual, p.m * real);
-  skip(p.col4row, p.n * 4);
-  skip(p.row4col, p.m * 4);
-  skip(p.edge, p.n * 4);
-  skip(p.value, real);
-  skip(p.row_dual, p.n * real);
-  skip(p.col_dual, p.m * real);
-  skip(p.gap, real);
-  skip(p.status, 4);
-  skip(p.counts, kNumCounts * 4);
-  return p;
-}
 
 }  // namespace jaxmatch::sparse_assignment
 

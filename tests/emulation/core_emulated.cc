@@ -6,7 +6,7 @@
 #include "assignment/large/cuda/team.cuh"
 #include "assignment/large/hungarian/solve.h"
 #include "assignment/large/point_costs.h"
-#include "assignment/metric_names.h"
+#include "costs/metric_names.h"
 #include "names.h"
 
 namespace jaxmatch::assignment::large {

@@ -17,8 +17,7 @@ ffi::Error Assignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
   Attributes given("jaxmatch_assignment", attributes);
   const auto decoded = decode_assignment(args, rets, given);
   if (!decoded.has_value()) return decoded.error();
-  expect_sizes(args, rets, given, decoded->batch, decoded->n, decoded->m);
-  if (given.failed()) return given.error();
+  if (!check_assignment(args, rets, given, *decoded)) return given.error();
   const AssignmentOperands& o = *decoded;
   const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};

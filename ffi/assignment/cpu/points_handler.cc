@@ -6,9 +6,9 @@
 #include "assignment/cpu/pick.h"
 #include "assignment/cpu/problem_of.h"
 #include "assignment/decode.h"
-#include "assignment/metric_names.h"
 #include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
+#include "costs/metric_names.h"
 
 namespace jaxmatch::assignment {
 namespace {
@@ -30,8 +30,10 @@ ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   if (!fit || int64_t(others->element_count()) != o.batch * dims * m || m > INT32_MAX - 64) {
     return given.error("points that do not go together");
   }
-  expect_sizes(args, rets, given, o.batch, n, m);
-  if (given.failed()) return given.error();
+  AssignmentOperands sized = o;
+  sized.n = n;
+  sized.m = m;
+  if (!check_assignment(args, rets, given, sized)) return given.error();
   const char* const row_points = static_cast<const char*>(o.cost);
   const char* const col_points = static_cast<const char*>(others->untyped_data());
   const int64_t coordinate = size_of(o.cost_dtype);

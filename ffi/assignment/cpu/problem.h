@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
-#include "assignment/metric.h"
 #include "common/cpu/arena.h"
 #include "common/dtype.h"
 #include "common/status.h"
+#include "costs/metric.h"
 
 namespace jaxmatch::assignment {
 
@@ -23,9 +23,6 @@ struct PointSets {
   int64_t dims;
   Metric metric;
 };
-
-// Bytes of the cache of computed rows, see assignment/cpu/points.h and transport/cpu/point_costs.h.
-constexpr int64_t kCachedBytes = int64_t{16} << 20;
 
 struct AssignmentProblem {
   const PointSets* points = nullptr;  // null: costs are a matrix

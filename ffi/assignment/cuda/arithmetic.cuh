@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "assignment/cuda/costs.cuh"
+#include "costs/cuda/stored.cuh"
 
 namespace jaxmatch::assignment {
 

@@ -6,8 +6,8 @@
 
 #include "assignment/cuda/arithmetic.cuh"
 #include "assignment/cuda/batch.h"
-#include "assignment/cuda/costs.cuh"
 #include "common/cuda/group.cuh"
+#include "costs/cuda/stored.cuh"
 
 namespace jaxmatch::assignment {
 

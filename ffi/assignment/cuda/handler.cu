@@ -90,8 +90,7 @@ ffi::Error Assignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::Remaini
   Attributes given("jaxmatch_assignment", attributes);
   const auto decoded = decode_assignment(args, rets, given, 2);
   if (!decoded.has_value()) return decoded.error();
-  expect_sizes(args, rets, given, decoded->batch, decoded->n, decoded->m);
-  if (given.failed()) return given.error();
+  if (!check_assignment(args, rets, given, *decoded)) return given.error();
   const auto workspace = result_at(rets, kNumResults);
   AssignmentBatch b{*decoded, workspace->untyped_data(), 0, {}, {}, false, nullptr, false};
   if (b.batch == 0) return ffi::Error::Success();

@@ -6,15 +6,17 @@
 #include "assignment/cuda/auction_plan.h"
 #include "assignment/cuda/batch.h"
 
-namespace jaxmatch::assignment {
-
-using AssignmentKernel = void (*)(AssignmentBatch);
-using AuctionKernel = void (*)(AuctionBatch);
-
+namespace jaxmatch {
 struct Floats;
 struct Doubles;
 struct Integers;
 struct LongIntegers;
+}  // namespace jaxmatch
+
+namespace jaxmatch::assignment {
+
+using AssignmentKernel = void (*)(AssignmentBatch);
+using AuctionKernel = void (*)(AuctionBatch);
 
 // Kernel with one warp for each problem, chosen by columns for each lane; not for int64.
 template <class Costs>

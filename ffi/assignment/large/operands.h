@@ -11,7 +11,7 @@
 #include "assignment/large/finish.h"
 #include "assignment/large/layout.h"
 #include "assignment/large/point_costs.h"
-#include "assignment/metric_names.h"
+#include "costs/metric_names.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -168,7 +168,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
     batch->m = dims.back();
     given.expect_size("col_points", *others, batch->batch * points.dims * batch->m);
   }
-  expect_sizes(args, rets, given, batch->batch, batch->n, batch->m);
+  if (!check_assignment(args, rets, given, *batch)) return ffi::Unexpected(given.error());
   const auto control = result_at(rets, kNumResults), scratch = result_at(rets, kNumResults + 1);
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
     return wrong("the state must be int32");

@@ -7,7 +7,7 @@
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 
 #include "assignment/large/quantized_costs.h"
-#include "assignment/metric.h"
+#include "costs/metric.h"
 
 namespace jaxmatch::assignment::large {
 

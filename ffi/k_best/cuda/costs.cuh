@@ -15,7 +15,7 @@ __device__ inline int64_t integer_cost(const KBestProblem& p, int64_t at) {
 }
 __device__ inline double real_cost(const KBestProblem& p, int64_t at) {
   if (p.cost_dtype == Dtype::kF64) return static_cast<const double*>(p.cost)[at];
-  return assignment::Floats::real(assignment::Floats::load(p.cost, at, p.cost_dtype));
+  return Floats::real(Floats::load(p.cost, at, p.cost_dtype));
 }
 
 // Lists what a mask includes, and counts it. By one warp.

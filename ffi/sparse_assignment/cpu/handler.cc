@@ -19,7 +19,7 @@ ffi::Error SparseAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
   for_each_range(pool, batch->size, 1000 + 100 * (edges + vertices),
                  [&](int64_t first, int64_t last) {
                    for (int64_t b = first; b < last; ++b) {
-                     solve_sparse(problem_of(batch->first, b), part);
+                     solve_sparse(problem_at(batch->first, b), part);
                    }
                  });
   return ffi::Error::Success();

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "assignment/metric_names.h"
 #include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
+#include "costs/metric_names.h"
 #include "sparse_assignment/cpu/near_pairs.h"
 #include "sparse_assignment/cpu/solve.h"
 #include "sparse_assignment/decode.h"
@@ -26,7 +26,7 @@ bool are_finite(const T* points, const uint8_t* mask, int64_t size, int64_t dims
 }
 
 template <class T>
-void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
+void solve_pairs(const PointPairs<T>& pairs, SparseProblem p) {
   if (!are_finite(pairs.x, pairs.row_mask, p.n, pairs.dims) ||
       !are_finite(pairs.y, pairs.col_mask, p.m, pairs.dims) || !(pairs.radius >= 0)) {
     return write_failure(p, kInvalidCost);
@@ -49,55 +49,64 @@ void solve_near(const PointPairs<T>& pairs, SparseProblem p) {
   solve_sparse(p, kPart);
 }
 
+struct NearProblem {
+  SparseProblem assignment;  // without a graph
+  const void *x, *y;         // [n, dims], [m, dims]
+  Dtype point_dtype;
+  int64_t dims;
+  const void* radius;  // scalar in the dtype of results
+  Metric metric;
+};
+
+template <class Rows>
+void list_operands(NearProblem& p, Rows& rows) {
+  SparseProblem& of = p.assignment;
+  const DtypeOf point = real_dtype(p.point_dtype);
+  rows.operand("row_points", p.x, point, of.n * p.dims);
+  rows.operand("col_points", p.y, point, of.m * p.dims);
+  rows.operand("radius", p.radius, real_dtype(of.result_dtype), 1);
+  list_assignment(of, rows);
+}
+
 template <class T>
-PointPairs<T> pairs_of(const ffi::AnyBuffer& x, const ffi::AnyBuffer& y, const SparseProblem& p,
-                       int64_t b, int64_t dims, assignment::Metric metric, double radius) {
-  return {static_cast<const T*>(x.untyped_data()) + b * p.n * dims,
-          static_cast<const T*>(y.untyped_data()) + b * p.m * dims,
-          p.n,
-          p.m,
-          dims,
-          p.row_mask,
-          p.col_mask,
-          metric,
-          radius};
+void solve_near(const NearProblem& p) {
+  const SparseProblem& of = p.assignment;
+  const double radius = real_at(p.radius, of.result_dtype, 0);
+  const PointPairs<T> pairs{static_cast<const T*>(p.x),
+                            static_cast<const T*>(p.y),
+                            of.n,
+                            of.m,
+                            p.dims,
+                            of.row_mask,
+                            of.col_mask,
+                            p.metric,
+                            radius};
+  solve_pairs(pairs, of);
 }
 
 // Operands: the points [..., n, dims] and [..., m, dims], the radius, and the optional ones.
 ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                           ffi::Dictionary attributes) {
   Attributes given("jaxmatch_near_assignment", attributes);
-  const auto x = args.get<ffi::AnyBuffer>(0), y = args.get<ffi::AnyBuffer>(1);
-  const auto radius = args.get<ffi::AnyBuffer>(2);
-  const assignment::Metric metric = given.named("metric", assignment::kMetrics);
-  if (!x.has_value() || !y.has_value() || !radius.has_value() || x->dimensions().size() < 2 ||
-      y->dimensions().size() < 2 || x->element_type() != y->element_type() ||
-      (x->element_type() != ffi::F32 && x->element_type() != ffi::F64) ||
-      x->dimensions().back() != y->dimensions().back()) {
-    return given.error("points that do not go together");
-  }
-  const auto rank = x->dimensions().size();
-  const int64_t dims = x->dimensions().back(), n = x->dimensions()[rank - 2];
-  const int64_t m = y->dimensions()[rank - 2];
-  const auto batch = decode_options(args, rets, given, 0, n, m, batch_size(x->dimensions(), 2));
-  if (!batch.has_value()) return batch.error();
-  const Dtype real = batch->first.result_dtype;
-  if (radius->element_type() != (real == Dtype::kF32 ? ffi::F32 : ffi::F64) ||
-      int64_t(radius->element_count()) != batch->size ||
-      int64_t(y->element_count()) != batch->size * m * dims) {
-    return given.error("sizes that do not go together");
-  }
-  const auto solve = [&](int64_t b) {
-    const SparseProblem p = problem_of(batch->first, b);
-    const double limit = real_at(radius->untyped_data(), real, b);
-    if (x->element_type() == ffi::F32) {
-      solve_near(pairs_of<float>(*x, *y, p, b, dims, metric, limit), p);
-    } else {
-      solve_near(pairs_of<double>(*x, *y, p, b, dims, metric, limit), p);
-    }
-  };
-  for_each_range(pool, batch->size, 1e3 * double(n + m), [&](int64_t first, int64_t last) {
-    for (int64_t b = first; b < last; ++b) solve(b);
+  NearProblem p{};
+  const auto list = [&](auto& rows) { list_operands(p, rows); };
+  CallRows call(args, rets, given, kFirst);
+  if (!call.find(list)) return given.error();
+  const auto x = call.array("row_points", list).dimensions();
+  const auto y = call.array("col_points", list).dimensions();
+  if (x.size() < 2 || y.size() < 2) return given.error("points must have shape [..., n, dims]");
+  p.dims = x.back();
+  p.assignment.n = x[x.size() - 2];
+  p.assignment.m = y[y.size() - 2];
+  if (p.dims > INT32_MAX) return given.error("points of 2^31 dimensions or more");
+  p.metric = given.named("metric", kMetrics);
+  read_options(given, &p.assignment);
+  const int64_t batch = batch_size(x, 2);
+  if (given.failed() || !call.check(batch, list)) return given.error();
+  const auto solve = p.point_dtype == Dtype::kF32 ? solve_near<float> : solve_near<double>;
+  const double each = 1e3 * double(p.assignment.n + p.assignment.m);
+  for_each_range(pool, batch, each, [&](int64_t first, int64_t last) {
+    for (int64_t b = first; b < last; ++b) solve(problem_at(p, b));
   });
   return ffi::Error::Success();
 }

@@ -39,7 +39,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
     constexpr int64_t kMost = 1 << 30;  // blocks of a launch
     for (int64_t first = 0; first < batch.size; first += kMost) {
       SparseBatch part = work;
-      part.first = problem_of(batch.first, first);
+      part.first = problem_at(batch.first, first);
       part.workspace += first * work.workspace_bytes;
       const unsigned count = unsigned(std::min(batch.size - first, kMost));
       kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);
@@ -65,7 +65,7 @@ ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::R
   const SparseProblem& p = batch.first;
   if (batch.size == 0) return ffi::Error::Success();
   if (!p.col_ptr || !p.row_ind) return given.error("the edges by columns are missing");
-  const auto workspace = assignment::result_at(rets, kNumResults);
+  const auto workspace = result_at(rets, rets.size() - 1);
   const Workspace layout(nullptr, p.n, p.m, p.capacity);
   const int64_t bytes = layout.bytes;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {

@@ -5,6 +5,7 @@
 #include "sparse_assignment/cuda/finish.cuh"
 #include "sparse_assignment/cuda/price_updates.cuh"
 #include "sparse_assignment/cuda/waves.cuh"
+#include "sparse_assignment/operands.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, kManyThreads / kThreads)
   if (threadIdx.x == 0) {
     const SparseProblem& first = batch.first;
     shared.barriers = 0;
-    shared.problem = problem_of(first, k);
+    shared.problem = problem_at(first, k);
     shared.workspace =
         Workspace(batch.workspace + k * batch.workspace_bytes, first.n, first.m, first.capacity);
     if (batch.state_in_shared) {

@@ -1,9 +1,9 @@
 // The target jaxmatch_near_pairs on CUDA: pairs of points within a radius.
 #include <algorithm>
 
-#include "assignment/decode.h"
-#include "assignment/metric_names.h"
+#include "common/call_rows.h"
 #include "common/cuda/check.h"
+#include "costs/metric_names.h"
 #include "sparse_assignment/cuda/near_pairs.cuh"
 
 namespace jaxmatch::sparse_assignment {
@@ -38,12 +38,11 @@ template <class T>
 ffi::Error near_pairs(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       Attributes& given) {
   const auto operand = [&](size_t at) { return *args.get<ffi::AnyBuffer>(at); };
-  const auto result = [&](size_t at) { return assignment::result_at(rets, at); };
-  const auto row_ptr =
-      assignment::optional_operand(args, given, "row_ptr", ffi::S32, kFirstOptional);
+  const auto result = [&](size_t at) { return result_at(rets, at); };
+  const auto row_ptr = optional_operand(args, given, "row_ptr", ffi::S32, kFirstOptional);
   const auto x = operand(kX).dimensions(), y = operand(kY).dimensions();
   NearPairs<T> p{};
-  p.points.metric = given.named("metric", assignment::kMetrics);
+  p.points.metric = given.named("metric", kMetrics);
   given.expect_results(rets.size(), row_ptr ? 2 : 1);
   if (given.failed()) return given.error();
   p.points.n = x[x.size() - 2];

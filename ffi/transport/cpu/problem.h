@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "assignment/metric.h"
 #include "common/cpu/arena.h"
 #include "common/dtype.h"
 #include "common/status.h"
+#include "costs/metric.h"
 
 namespace jaxmatch::transport {
 
@@ -32,7 +32,7 @@ struct TransportProblem {
   const void* row_points;  // [dims, n], or [dims, n - 1]; null if costs are stored
   const void* col_points;  // [dims, m], or [dims, m - 1]
   int64_t dims;
-  assignment::Metric metric;
+  Metric metric;
   const void* last_row;  // [m]; null without dummies
   const void* last_col;  // [n - 1]
 

@@ -17,7 +17,7 @@ inline ffi::Error solve_batch(ffi::ThreadPool& pool, const Attributes& given, co
   const auto solve_range = [&](int64_t first, int64_t last) {
     ScopedArena arena;
     for (int64_t b = first; b < last; ++b) {
-      if (!solve(problem_of(batch.first, b), &arena)) out_of_memory = true;
+      if (!solve(problem_at(batch.first, b), &arena)) out_of_memory = true;
     }
   };
   for_each_range(pool, batch.size, 1e4 + nanoseconds, solve_range);

@@ -22,8 +22,6 @@ namespace jaxmatch::transport {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
-using assignment::kCachedBytes, assignment::Metric;
-
 // clang-format off: each of these needs the ones before it.
 #include "common/compensated_sum.inc.h"
 #include "transport/masses.inc.h"

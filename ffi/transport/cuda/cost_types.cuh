@@ -2,7 +2,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
 
-#include "assignment/cuda/costs.cuh"
+#include "costs/cuda/stored.cuh"
 #include "transport/cuda/kernels.h"
 
 namespace jaxmatch::transport {
@@ -88,11 +88,11 @@ struct PointRow {
         return __dadd_rn(s, __dmul_rn(d, d));
       };
       switch (p.metric) {
-        case assignment::Metric::kL1:
+        case Metric::kL1:
           return sum(i, j, s, [](double s, double x, double y) {
             return __dadd_rn(s, fabs(__dsub_rn(x, y)));
           });
-        case assignment::Metric::kCosine:
+        case Metric::kCosine:
           sum(i, j, s, [](double s, double x, double y) { return __dadd_rn(s, __dmul_rn(x, y)); });
 #pragma unroll
           for (int a = 0; a < N; ++a) s[a] = __dsub_rn(1, s[a]);
@@ -100,7 +100,7 @@ struct PointRow {
         default:
           sum(i, j, s, square);
       }
-      if (p.metric != assignment::Metric::kEuclidean) return;
+      if (p.metric != Metric::kEuclidean) return;
 #pragma unroll
       for (int a = 0; a < N; ++a) s[a] = __dsqrt_rn(s[a]);
     }

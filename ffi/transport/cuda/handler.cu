@@ -27,7 +27,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   if (!decoded.has_value()) return decoded.error();
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
-  const auto workspace = assignment::result_at(rets, kNumResults);
+  const auto workspace = result_at(rets, rets.size() - 1);
   const int64_t bytes = (Workspace(nullptr, batch.first.n, batch.first.m).bytes + 3) / 4 * 4;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
     return given.error("the result for the workspace is too small");
@@ -56,7 +56,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
     constexpr int64_t kMost = 1 << 30;  // blocks of a launch
     for (int64_t first = 0; first < batch.size; first += kMost) {
       TransportBatch part = work;
-      part.first = problem_of(batch.first, first);
+      part.first = problem_at(batch.first, first);
       part.workspace += first * bytes;
       const unsigned count = unsigned(std::min(batch.size - first, kMost));
       kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);

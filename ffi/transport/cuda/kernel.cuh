@@ -3,7 +3,7 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
-#include "transport/batch.h"
+#include "transport/operands.h"
 #include "transport/cuda/auction.cuh"
 #include "transport/cuda/balance.cuh"
 #include "transport/cuda/finish.cuh"
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     shared.barriers = 0;
     shared.levels = CostLevels{};
-    shared.problem = problem_of(batch.first, k);
+    shared.problem = problem_at(batch.first, k);
     shared.workspace =
         Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n, batch.first.m);
     if (batch.state_in_shared) {

@@ -6,12 +6,12 @@
 
 #include "transport/cpu/problem.h"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 struct Floats;
 struct Doubles;
 struct Integers;
 struct LongIntegers;
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
 namespace jaxmatch::transport {
 
@@ -19,7 +19,6 @@ namespace jaxmatch::transport {
 struct NarrowFloats;
 struct FloatPoints;
 struct DoublePoints;
-using assignment::Doubles, assignment::Floats, assignment::Integers, assignment::LongIntegers;
 
 #ifdef JAXMATCH_EMULATED
 constexpr int kThreads = 128;  // several warps, each of which costs an emulator time

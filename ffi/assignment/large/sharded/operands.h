@@ -5,7 +5,7 @@
 #include "assignment/large/operands.h"
 #include "assignment/large/point_costs.h"
 #include "assignment/large/sharded/solve.h"
-#include "assignment/metric_names.h"
+#include "costs/metric_names.h"
 
 namespace jaxmatch::assignment::large {
 
@@ -173,8 +173,7 @@ inline ffi::ErrorOr<ShardedOperands> decode_sharded(ffi::RemainingArgs args,
   o.reduction_out = static_cast<int64_t*>(reduction->untyped_data());
   if (given.failed()) return ffi::Unexpected(given.error());
   Sharded<float> measured;
-  expect_sizes(args, rets, given, 1, o.whole.n, o.whole.m);
-  if (given.failed()) return ffi::Unexpected(given.error());
+  if (!check_assignment(args, rets, given, o.whole)) return ffi::Unexpected(given.error());
   if (!o.me || !o.reduction_in || (core_bytes > 0 && !o.gathered.cores) || !o.gathered.lists ||
       (packed_bytes > 0 && !o.packed_in) || int64_t(packed->size_bytes()) < packed_bytes ||
       int64_t(control->size_bytes()) < 4 * kControlWords ||

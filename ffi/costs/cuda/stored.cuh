@@ -1,6 +1,6 @@
 // Types of costs: how they are loaded, and how a scan of all costs determines their range.
-#ifndef JAXMATCH_CUDA_COSTS_CUH_
-#define JAXMATCH_CUDA_COSTS_CUH_
+#ifndef JAXMATCH_COSTS_CUDA_STORED_CUH_
+#define JAXMATCH_COSTS_CUDA_STORED_CUH_
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 #include "common/dtype.h"
 #include "common/float16.h"
 
-namespace jaxmatch::assignment {
+namespace jaxmatch {
 
 // Range of the costs of one problem.
 struct CostRange {
@@ -211,6 +211,6 @@ struct LongIntegers {
   using Guess = Range;
 };
 
-}  // namespace jaxmatch::assignment
+}  // namespace jaxmatch
 
-#endif  // JAXMATCH_CUDA_COSTS_CUH_
+#endif  // JAXMATCH_COSTS_CUDA_STORED_CUH_

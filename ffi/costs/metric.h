@@ -1,0 +1,18 @@
+// Distance metrics for costs between points. This header holds no templates and no functions, for
+// the reason given in assignment/cpu/problem.h.
+#ifndef JAXMATCH_COSTS_METRIC_H_
+#define JAXMATCH_COSTS_METRIC_H_
+
+#include <cstdint>
+
+namespace jaxmatch {
+
+// kCosine expects unit vectors.
+enum class Metric { kSqeuclidean, kEuclidean, kL1, kCosine };
+
+// Bytes of the cache of computed rows, see assignment/cpu/points.h and transport/cpu/point_costs.h.
+constexpr int64_t kCachedBytes = int64_t{16} << 20;
+
+}  // namespace jaxmatch
+
+#endif  // JAXMATCH_COSTS_METRIC_H_
