@@ -16,6 +16,8 @@ import numpy as np
 
 # Of the magnitudes that are rounded: greater gaps are no matter of rounding.
 WORTH_IT = 1e-6
+# Of the greatest cost of a plan, by which its solver chooses a grid for duals, times its masses.
+WORTH_IT_ON_GRIDS = 1e-4
 
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_PAIRS = 1 << 22

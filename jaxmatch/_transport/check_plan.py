@@ -28,12 +28,16 @@ from jaxmatch._common.proof import (
 )
 from jaxmatch._common.registered import registered
 from jaxmatch._common.result import Check, Transport
-from jaxmatch._common.tighten import WORTH_IT, Pairs, Stays, tightened
+from jaxmatch._common.tighten import WORTH_IT_ON_GRIDS, Pairs, Stays, tightened
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._transport.check_costs import CheckCosts, Pair, RowMinima, with_unmatched
 from jaxmatch._transport.check_masses import Entries, left_of, scaled_demand
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, coarsest, sum_tolerance
+
+
+# Of the total mass: less changes no gap.
+_FEW_ROUNDINGS = float(np.finfo(np.float64).eps) / 4
 
 
 @registered
@@ -150,27 +154,38 @@ def proved_gap(
     """
     xp = module_of(proved)
 
-    def gap_of(duals: Any, minima: RowMinima) -> tuple[Array, Array, Array]:
+    def gap_of(duals: Any, minima: RowMinima) -> tuple[Array, Array, tuple[Array, Array]]:
         gap, *sizes = bound(duals, minima)
         gap = xp.floor(gap) if whole else gap
         gap = xp.where(proved & ~xp.isnan(gap), gap, xp.inf)
         times, more = costs.recomputed
         of_costs = sizes[0] + more * sizes[2]
-        return gap, times * tolerance(of_costs, sizes[1], near), sizes[0] + sizes[1]
+        return gap, times * tolerance(of_costs, sizes[1], near), (sizes[0] + sizes[1], sizes[2])
+
+    def is_worth_it() -> bool:
+        """Whether the grid of a solver may explain the gap."""
+        on_grid = sizes[1] * max((_greatest(block) for _, block in costs.blocks()), default=0.0)
+        return bool(gap <= WORTH_IT_ON_GRIDS * (sizes[0] + on_grid))
 
     def better(duals: Any) -> Array:
         """The gap by other duals where they prove the optimum."""
         other = gap_of(duals, costs.minima(*duals))[0]
         return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
-    gap, rounding, size = gap_of(duals, minima)
+    gap, rounding, sizes = gap_of(duals, minima)
     more = proved & (gap > rounding)
     if xp is jnp:
         gap = lax.cond(more, lambda: better(duals.lowered(near)), lambda: gap)
-    elif more and tighten is not None and gap <= WORTH_IT * size:
+    elif more and tighten is not None and is_worth_it():
         tight = tighten(duals, minima)
         gap = gap if tight is None else better(tight)
     return judged(gap, rounding)
+
+
+def _greatest(block: Any) -> float:
+    """The greatest magnitude of costs that are finite."""
+    size = np.abs(block)
+    return float(size.max(where=np.isfinite(size), initial=0))
 
 
 def _tightened(
@@ -182,10 +197,29 @@ def _tightened(
     entries: Entries,
     stays: _Stays,
 ) -> _Duals | None:
-    used, v = entries.mass > 0, duals.v
+    """Duals that are tight where mass moves or stays; else where more does than is rounded."""
+    total = sum(float(x.sum()) for x in (entries.mass, stays.left, stays.unmet))
+    for most in (0.0, _FEW_ROUNDINGS * total):
+        tight = _tight_above(costs, duals, minima, own, entries, stays, most)
+        if tight is not None:
+            return tight
+    return None
+
+
+def _tight_above(
+    costs: CheckCosts,
+    duals: _Duals,
+    minima: RowMinima,
+    own: Any,
+    entries: Entries,
+    stays: _Stays,
+    most: float,
+) -> _Duals | None:
+    """Duals that are tight where more mass than `most` moves or stays."""
+    used, v = entries.mass > most, duals.v
     rows, cols = costs.exist
     pairs = Pairs(entries.i[used], entries.j[used], own[: used.size][used])
-    left, room = stays.left > 0, stays.unmet > 0
+    left, room = stays.left > most, stays.unmet > most
     more = None
     if duals.u is not None:
         assert minima.slack is not None
@@ -270,7 +304,8 @@ def _gap(
     dual = at(v, j)
     if u is not None:
         of_row = at(u, i)
-        terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
+        of_unit = _least_slack(minima)
+        terms = [times_up(mass, _partial_slack(own, of_unit, of_row, dual))]
         terms += [times_up(left, -u), times_up(unmet, -v)]
     else:
         if price is not None:  # what stays is moved to one more column, whose dual is 0
@@ -283,7 +318,8 @@ def _gap(
         terms = [times_up(mass, slack)]
         terms += [] if price is None else [times_up(unmet, -v)]
     gap = sum_up(*terms, flushed[None])
-    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row), xp.ones_like(dual)
+    of_duals = xp.abs(dual) + xp.abs(of_row) + (0 if u is None else xp.abs(_least_slack(minima)))
+    sizes = xp.abs(own[0]), of_duals, xp.ones_like(dual)
     return gap, *(xp.where(mass > 0, mass.astype(real) * x, 0).sum() for x in sizes)
 
 
@@ -316,16 +352,21 @@ def slack_of_pairs(
     return sum_up(xp.stack([-x, -least, -x_rest, -least_rest], -1))
 
 
-def _partial_slack(
-    own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
-) -> Float[Array, " k"]:
-    """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
+def _least_slack(minima: RowMinima) -> Float[Array, ""]:
+    """With `partial` the dual of what moves: each unit may earn the least slack."""
     assert minima.slack is not None
-    xp = module_of(u)
+    xp = module_of(minima.slack)
     least = minima.slack.min(initial=xp.inf)
-    least = xp.where(least < xp.inf, least, 0)
+    return xp.where(least < xp.inf, least, 0)
+
+
+def _partial_slack(
+    own: Pair, of_unit: Float[Array, ""], u: Float[Array, " k"], v: Float[Array, " k"]
+) -> Float[Array, " k"]:
+    """Upper bounds of the slack of pairs beyond the dual of a unit."""
+    xp = module_of(u)
     parts = [own[0], -v, -u] + ([] if own[1] is None else [own[1]])
-    return sum_up(xp.stack([*parts, xp.broadcast_to(-least, u.shape)], -1))
+    return sum_up(xp.stack([*parts, xp.broadcast_to(-of_unit, u.shape)], -1))
 
 
 def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -167,6 +167,61 @@ def test_a_plan_that_loses_a_tiny_mass_is_invalid():
     assert not jm.check_transport(cost, supply, demand, lost).valid
 
 
+def heavy_tails(rng: Rng) -> tuple[Any, ...]:
+    """Duals of plans lie on a grid, which the greatest cost makes coarse."""
+    cost, ones = np.exp(3 * rng.normal(size=(20, 20))).astype(np.float32), np.ones(20, np.int32)
+    return cost, ones, ones, {"unmatched_cost": np.float32(0.3)}
+
+
+def part_of_floats(rng: Rng) -> tuple[Any, ...]:
+    a, b = rng.random((2, 20)).astype(np.float32)
+    cost = rng.normal(size=(20, 20)).astype(np.float32)
+    cost[rng.random((20, 20)) < 0.3] = np.inf
+    return cost, a, b, {"partial": np.float32(1.5)}
+
+
+def part_of_tails(rng: Rng) -> tuple[Any, ...]:
+    """Masses down to 1e-130 and 1e-30 of the total: what stays of them is not on the grid."""
+    a, b = np.exp(-300 * np.linspace(0, 1, 20) ** 2), 10 ** rng.uniform(-30, 0, 20)
+    return rng.random((20, 20)), a / a.sum(), b / b.sum(), {"partial": 0.5}
+
+
+def exchanged(cost: np.ndarray, res: Any) -> Any:
+    """The plan with the columns of some mass of its two greatest entries exchanged."""
+    rows, cols, mass = (np.asarray(x) for x in (res.rows, res.cols, res.mass))
+    (i, j), (p, q) = ((int(x[at]) for x in (rows, cols)) for at in mass.argsort()[-2:])
+    more = cost[i, q] + cost[p, j] - cost[i, j] - cost[p, q]
+    if i == p or j == q or not 1e-3 < more < np.inf:
+        return None
+    plan = np.asarray(res.todense())
+    least = min(plan[i, j], plan[p, q])
+    step = least if mass.dtype.kind == "i" else mass.dtype.type(2**-7) * least
+    plan[[i, p, i, p], [j, q, q, j]] += np.array([-1, -1, 1, 1], mass.dtype) * step
+    rows, cols = np.nonzero(plan)
+    return res.replace(rows=rows, cols=cols, mass=plan[rows, cols])
+
+
+@pytest.mark.parametrize("problem", [heavy_tails, part_of_floats, part_of_tails])
+def test_optimal_plans_of_a_part(problem):
+    for seed in range(20):
+        cost, a, b, given = problem(np.random.default_rng(seed))
+        res = jm.solve_transport(cost, a, b, **given)
+        check = jm.check_transport(cost, a, b, res, **given)
+        assert check.valid and check.optimal, (seed, check)
+        worse = exchanged(cost, res)
+        if worse is not None:
+            check = jm.check_transport(cost, a, b, worse, **given)
+            assert check.valid and not check.optimal, (seed, check)
+
+
+def test_capacities_of_heavy_tails():
+    for seed in range(20):
+        cost = np.exp(3 * np.random.default_rng(seed).normal(size=(30, 18))).astype(np.float32)
+        given = {"col_capacity": np.full(18, 3)}
+        res = jm.solve_capacitated_assignment(cost, **given)
+        assert jm.check_capacitated_assignment(cost, res, **given).optimal
+
+
 def test_lists_and_points_are_proved_in_float32():
     rng = np.random.default_rng(5)
     x, y = (rng.random((40, 3)).astype(np.float32) for _ in range(2))
