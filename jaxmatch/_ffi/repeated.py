@@ -132,10 +132,18 @@ def _prepare(
     function: Callable[..., Any], args: Any, kwargs: Any, arrays: list[np.ndarray]
 ) -> tuple[Any, _Prepared | None]:
     """Calls the function, and the native call that this was, if it was nothing else."""
+    # Views tell where each argument goes, also if one array is given twice.
+    views = [x.view() for x in arrays]
+    left = iter(views)
+
+    def view(x: Any) -> Any:
+        return x if type(x) in _STATIC else next(left)
+
+    args, kwargs = tuple(map(view, args)), {name: view(x) for name, x in kwargs.items()}
     with recorded_calls() as calls:
         result = function(*args, **kwargs)
-    at = {id(x): k for k, x in enumerate(arrays)}
-    if len(calls) != 1 or len(at) < len(arrays):
+    at = {id(x): k for k, x in enumerate(views)}
+    if len(calls) != 1:
         return result, None
     plan, operands, results = calls[0]
     order = tuple(at.get(id(x), -1) for x in operands)
