@@ -273,6 +273,8 @@ FLOATS = ("float32", "float64")
 # One line for each thing whose name or form may change.
 solve_capacities = partial(jm.solve_capacitated_assignment, **CAPACITIES)
 check_capacities = partial(jm.check_capacitated_assignment, **CAPACITIES)
+solve_capacities_of_points = partial(jm.solve_capacitated_assignment_points, **CAPACITIES)
+check_capacities_of_points = partial(jm.check_capacitated_assignment_points, **CAPACITIES)
 
 SUBJECTS = {
     "assignment": Subject(
@@ -293,6 +295,10 @@ SUBJECTS = {
     ),
     "capacities": Subject(
         solve_capacities, dense, lambda c: least(np.repeat(c, 2, -1)), check_capacities
+    ),
+    "capacities of points": Subject(
+        solve_capacities_of_points, points, lambda x, y: of_points(x, np.repeat(y, 2, 0)),
+        check_capacities_of_points, dtypes=FLOATS, numbers=(0, 1), alone=True,
     ),
     "sparse": Subject(
         jm.solve_sparse_assignment, sparse, of_sparse, jm.check_sparse_assignment,

@@ -21,19 +21,21 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.cost_arguments import as_mask, broadcast
 from jaxmatch._common.distances import as_point_sets, directions
-from jaxmatch._common.place import in_full_precision
+from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.place import Place, current_place, in_full_precision, place_of
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.check_plan import existing
+from jaxmatch._transport.native import transport_points
 from jaxmatch._transport.point_problem import PointProblem, with_point_dummies
 from jaxmatch._transport.points import balanced
 from jaxmatch._transport.solve import METHODS
 
 
-Capacities = tuple[ArrayLike | None, ArrayLike | None, ArrayLike | None]
+Capacities = tuple[Array | None, Array | None, Array | None]  # of rows, of columns, least of these
 
 
 @overload
@@ -66,7 +68,6 @@ def solve_capacitated_assignment_points(
 ) -> Transport: ...
 @repeated("col_minimum")
 @unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask")
 def solve_capacitated_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -107,10 +108,25 @@ def solve_capacitated_assignment_points(
     for points that are not real.
     """
     check_name("method", method, METHODS)
-    capacities = (row_capacity, col_capacity, col_minimum)
-    problem = _as_problem(x, y, metric, capacities, row_mask, col_mask)
-    as_plan = row_capacity is not None
-    return _solve(problem, metric=metric, maximize=bool(maximize), method=method, as_plan=as_plan)
+    x = as_given("x", x)
+    y, row_mask, col_mask = all_given(y=y, row_mask=row_mask, col_mask=col_mask)
+    capacities = as_capacities(
+        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
+    )
+    maximize, as_plan = bool(maximize), row_capacity is not None
+    options = ("capacities of points", metric, maximize, method, as_plan)
+    place = place_of(x, y, *capacities, row_mask, col_mask, options=options)
+    if method == "xla":
+        place = place.by_jax()
+    with place.precision():
+        problem = _as_problem(x, y, metric, capacities, row_mask, col_mask, place)
+        if place.native:
+            native = partial(transport_points, metric=metric, maximize=maximize, platform="cpu")
+            add = partial(_with_dummies, maximize=maximize)
+            res = by_transport(native, add, problem, as_plan=as_plan, xp=place.xp)
+        else:
+            res = _solve(problem, metric=metric, maximize=maximize, method=method, as_plan=as_plan)
+        return place.bring_home(res)
 
 
 def _as_problem(
@@ -120,16 +136,16 @@ def _as_problem(
     capacities: Capacities,
     row_mask: ArrayLike | None,
     col_mask: ArrayLike | None,
+    place: Place,
 ) -> CapacityProblem:
-    x, y = as_point_sets(x, y, metric, "solve_capacitated_assignment")
+    x, y = as_point_sets(x, y, metric, "solve_capacitated_assignment", place)
     if metric == "cosine":
         x, y = directions(x), directions(y)
-    names = ("row_capacity", "col_capacity", "col_minimum")
-    given = as_capacities(**dict(zip(names, capacities, strict=True)))
+    names, xp = ("row_capacity", "col_capacity", "col_minimum"), place.xp
 
     def expand(k: int, size: int) -> Array:
-        each = jnp.asarray(np.int32(1) if given[k] is None else given[k])
-        return broadcast(names[k], each, (size,), jnp)
+        each = xp.asarray(np.int32(1) if capacities[k] is None else capacities[k])
+        return broadcast(names[k], each, (size,), xp)
 
     n, m = len(x), len(y)
     problem = PointProblem(
@@ -137,11 +153,11 @@ def _as_problem(
         y,
         expand(0, n),
         expand(1, m),
-        as_mask("row_mask", row_mask, (n,)),
-        as_mask("col_mask", col_mask, (m,)),
+        as_mask("row_mask", row_mask, (n,), place),
+        as_mask("col_mask", col_mask, (m,), place),
     )
-    least = None if given[2] is None else expand(2, m)
-    check_minimum(given[1], given[2])
+    least = None if capacities[2] is None else expand(2, m)
+    check_minimum(*capacities[1:])
     return CapacityProblem(problem, least)
 
 
@@ -159,22 +175,22 @@ def _with_dummies(
     """The balanced problem; and that its costs fit their dtype."""
     points = problem.transport
     assert isinstance(points, PointProblem)
-    cols, last_row = units.cols, jnp.zeros_like(points.y, shape=points.demand.shape)
+    cols, last_row = units.cols, xp.zeros_like(points.y, shape=points.demand.shape)
     y, col_mask = points.y, points.col_mask
     if units.least is not None:
-        never = jnp.full_like(last_row, -jnp.inf if maximize else jnp.inf)
+        never = xp.full_like(last_row, -np.inf if maximize else np.inf)
         last_row = interleaved(never, last_row, xp)
         cols = interleaved(units.least, units.cols - units.least, xp)
-        y = jnp.repeat(y, 2, -2)
-        col_mask = None if col_mask is None else jnp.repeat(col_mask, 2, -1)
-    last_row = jnp.concatenate([last_row, jnp.zeros_like(last_row, shape=(1,))])
+        y = xp.repeat(y, 2, -2)
+        col_mask = None if col_mask is None else xp.repeat(col_mask, 2, -1)
+    last_row = xp.concatenate([last_row, xp.zeros_like(last_row, shape=(1,))])
     moved = units_moved(problem, units, xp)
     own = points._replace(y=y, supply=units.rows, demand=cols, col_mask=col_mask)
-    return with_point_dummies(own, last_row, None, moved), jnp.zeros_like(moved, bool)
+    return with_point_dummies(own, last_row, None, moved), xp.zeros_like(moved, bool)
 
 
 @unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask")
+@in_full_precision("x", "y", "row_mask", "col_mask", on_host=True)
 def check_capacitated_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -207,14 +223,25 @@ def check_capacitated_assignment_points(
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
-    capacities = (row_capacity, col_capacity, col_minimum)
-    problem = _as_problem(x, y, metric, capacities, row_mask, col_mask)
-    claim = as_claim(result, problem, as_plan=row_capacity is not None)
+    place = current_place()
+    capacities = as_capacities(
+        row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
+    )
+    problem = _as_problem(x, y, metric, capacities, row_mask, col_mask, place)
+    claim = as_claim(result, problem, as_plan=row_capacity is not None, place=place)
+    if place.native:
+        return _check_one(problem, claim, metric=metric, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, claim)), metric=metric, maximize=bool(maximize))
 
 
 @compiled(static_argnames=("metric", "maximize"))
 def _check(problem: CapacityProblem, claim: Any, *, metric: str, maximize: bool) -> AssignmentCheck:
+    return _check_one(problem, claim, metric=metric, maximize=maximize)
+
+
+def _check_one(
+    problem: CapacityProblem, claim: Any, *, metric: str, maximize: bool
+) -> AssignmentCheck:
     points = problem.transport
     assert isinstance(points, PointProblem)
     costs = PointCosts(points.x, points.y, *existing(points), maximize, metric, 1)

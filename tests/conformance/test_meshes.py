@@ -19,7 +19,8 @@ TWINS = [name for name, method in METHODS if method == "xla"]
 # A twin takes seconds to compile: each has the next of these ways.
 CASES = [(name, "auto", way) for name in SUBJECTS for way in WAYS
          if way == "shard_map" or name not in SCANS]  # fmt: skip
-CASES += [(name, "xla", WAYS[k % 3]) for k, name in enumerate(TWINS)]
+CASES += [(name, "xla", "shard_map" if name in SCANS else WAYS[k % 3])
+          for k, name in enumerate(TWINS)]  # fmt: skip
 COLLECTIVES = r"(?:all-gather|all-to-all|collective-permute|reduce-scatter)[a-z-]*\("
 
 
