@@ -99,8 +99,8 @@ def test_an_option_that_means_nothing(options: dict[str, str], message: str) -> 
         (0, {}, "the operand row_mask is missing"),
         (jnp.uint8, {}, "the array row_mask has dtype uint8 where bool is expected"),
         (bool, {0: jnp.float32}, "the array col4row has dtype float32 where int32 is expected"),
-        (bool, {2: jnp.int32}, "the array value has dtype int32 where float32 or float64 is expected"),
-        (bool, {4: jnp.float16}, "the array col_dual has dtype float16 where float32 or float64 is"),
+        (bool, {2: jnp.int32}, "the array value has dtype int32 where float32 or float64"),
+        (bool, {4: jnp.float16}, "the array col_dual has dtype float16 where float32 or float64"),
     ],
     ids=["no mask", "mask of integers", "float pairs", "integer value", "narrow dual"],
 )
