@@ -3,13 +3,13 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
-#include "transport/operands.h"
 #include "transport/cuda/auction.cuh"
 #include "transport/cuda/balance.cuh"
 #include "transport/cuda/finish.cuh"
 #include "transport/cuda/forest.cuh"
 #include "transport/cuda/kernels.h"
 #include "transport/cuda/simplex.cuh"
+#include "transport/operands.h"
 
 namespace jaxmatch::transport {
 
