@@ -35,7 +35,8 @@ def outside_of_jit(
 
     - `names`, `trees`: the arguments that are arrays, and those that are pytrees of arrays. All
       others are static.
-    - `by_numpy`: the function computes by NumPy where it gets NumPy arrays, and so does on a CPU.
+    - `by_numpy`: the function of real numbers computes by NumPy where it gets NumPy arrays, and so
+      does on a CPU.
     - `whole`: the function is compiled as a whole, unless an argument is a function of the caller,
       which may be another one in each call, or depend on what changes.
     """
@@ -61,7 +62,7 @@ def outside_of_jit(
                 elif x is None and name not in required:
                     arrays[name] = None
                 else:
-                    arrays[name] = numeric(name, x)
+                    arrays[name] = numeric(name, x, real=by_numpy)
             return arrays
 
         @wraps(function)

@@ -81,13 +81,15 @@ def typed(
     raise TypeError(f"`{name}` must {must}, got {_words(array.dtype)}{advice}.")
 
 
-def numeric(name: str, x: Any) -> Any:
+def numeric(name: str, x: Any, *, real: bool = False) -> Any:
     """x itself; an error for an array of strings, dates or other objects."""
+    array = x if isinstance(x, jax.Array) else as_given(name, x)
+    if real and type(array) not in _PYTHON_NUMBERS and array.dtype.kind == "c":
+        raise TypeError(f"`{name}` must hold real numbers, got {array.dtype}.")
     if isinstance(x, jax.Array):
         if jnp.issubdtype(x.dtype, jax.dtypes.extended):
             raise TypeError(f"`{name}` must hold numbers, got {x.dtype}.")
         return x
-    array = as_given(name, x)
     if isinstance(array, np.ndarray) and not (
         array.dtype == bool or jnp.issubdtype(array.dtype, np.number)
     ):

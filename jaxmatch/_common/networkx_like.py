@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ def arcs_with_capacity(graph: Any, capacity: str) -> tuple[np.ndarray, np.ndarra
     tail = np.array([number[u] for u, _, _ in edges], np.int64)
     head = np.array([number[v] for _, v, _ in edges], np.int64)
     given = np.array([c for _, _, c in edges]) if edges else np.zeros(0)
+    if given.dtype == object and all(isinstance(x, numbers.Real) for x in given.flat):
+        given = given.astype(float)  # integers of more than 64 bits
     if given.ndim != 1 or given.dtype.kind not in "biuf":
         raise ValueError(f"The attribute {capacity!r} of every edge must be a number.")
     if not graph.is_directed():

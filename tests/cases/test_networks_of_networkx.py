@@ -19,3 +19,13 @@ def test_networks_of_networkx():
     network, capacity, nodes = jm.FlowNetwork.from_networkx(graph)
     res = jm.maximum_flow(network, capacity, nodes.index("x"), nodes.index("y"))
     assert res.value == nx.maximum_flow_value(graph, "x", "y") == 3
+
+
+def test_integers_of_more_than_64_bits():
+    """Such as stand for "no limit"; networkx takes them."""
+    graph = nx.DiGraph()
+    graph.add_edge("x", "a", capacity=2**70)
+    graph.add_edge("a", "y", capacity=3)
+    network, capacity, nodes = jm.FlowNetwork.from_networkx(graph)
+    res = jm.maximum_flow(network, capacity, nodes.index("x"), nodes.index("y"))
+    assert res.value == nx.maximum_flow_value(graph, "x", "y") == 3

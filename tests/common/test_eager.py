@@ -175,6 +175,9 @@ def test_errors_name_the_argument():
         losses.gather_matched(uniform(4), np.ones(2))
     with pytest.raises(TypeError, match="`y` must hold numbers, got strings"):
         losses.wasserstein_1d([1.0], ["a"])
+    for x in (np.array([1j]), jnp.array([1j])):
+        with pytest.raises(TypeError, match="`x` must hold real numbers, got complex"):
+            losses.wasserstein_1d(x, [1.0])
     with pytest.raises(TypeError, match="`boxes1` must be an array, got None"):
         losses.box_iou(None, boxes(2))
     with pytest.raises(TypeError, match="argument: 'y'"):
