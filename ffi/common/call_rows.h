@@ -80,7 +80,7 @@ class CallRows {
       : args_(args), rets_(rets), given_(given), first_(first) {}
 
   // Sets pointers and dtypes. The table is read with the sizes that the problem has by now, which
-  // do not matter. `buffers`: the number of results behind those of the table.
+  // do not matter. `buffers`: how many results follow those of the table.
   template <class List>
   bool find(const List& list, size_t buffers = 0) {
     read(Task::kFind, list);

@@ -38,8 +38,8 @@ struct PointPairs {
     if (squares && !(radius >= 0x1p-480 && radius <= 0x1p480)) return within_scaled(i, j);
     return distance <= (metric == Metric::kSqeuclidean ? radius * radius : radius);
   }
-  // No coordinate of a pair differs by more. Vectors of about unit length: |x - y|² = 2 (1 - x·y),
-  // but for the rounding of their coordinates.
+  // The points of a pair differ by at most this in each coordinate. For vectors of unit length
+  // |x - y|² = 2 (1 - x·y); their coordinates are rounded.
   JAXMATCH_HOST_DEVICE double reach() const {
     constexpr double kRounding = sizeof(T) == 4 ? 0x1p-20 : 0x1p-49;
     return metric == Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;

@@ -80,7 +80,7 @@ def _gated(
     cost, most = distances(mine, others, metric), problem.radius
     apart, unit = cost, most
     if metric in ("sqeuclidean", "euclidean"):
-        # Scaled so that squares stay in range.
+        # Coordinates are scaled so that their squares stay in range.
         scale = _scale_of(most)
         apart = distances((mine - others) * scale, jnp.zeros_like(scale), metric)
         most = (most * scale) ** 2 if metric == "sqeuclidean" else most * scale

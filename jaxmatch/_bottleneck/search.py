@@ -137,7 +137,7 @@ def tested(
 
 
 def own_keys(key: Int[Array, "... n m"], pairs: Pairs) -> Int[Array, "... n"]:
-    """The key of each row's pair, any for a row without one."""
+    """Returns the key of each row's pair. A row without a pair has an arbitrary key."""
     xp = module_of(key)
     at = xp.maximum(pairs.col4row, 0)[..., None]
     return xp.take_along_axis(key, at, axis=-1)[..., 0]

@@ -116,7 +116,7 @@ def _widest(kind: type) -> jnp.dtype:
 
 
 def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
-    """The sum of integers, and whether it is below the limit, which must fit the dtype."""
+    """Returns the sum of integers and whether it is below `limit`. The limit must fit the dtype."""
     bits = 8 * terms[0].dtype.itemsize
     # Digits are narrow enough that sums of up to 2^23 or 2^31 of them do not overflow.
     width = 8 if bits == 32 else 32

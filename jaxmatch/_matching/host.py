@@ -38,7 +38,7 @@ def as_vertices(name: str, x: Any, size: int) -> np.ndarray:
 def csr_both_ways(
     rows: np.ndarray, cols: np.ndarray, n: int, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The arrays of a graph from indices in range, in any order, maybe with duplicates."""
+    """Builds the arrays of a graph. Indices are in range, in any order, and may repeat."""
     # A pair is one 64-bit integer with the row in the high bits: plain integers sort fast.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
     if len(by_row) > MOST_GRAPH_EDGES:

@@ -249,7 +249,7 @@ def _check_one(
 def _edges(
     graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
-    """Whether the graph makes sense, row and column of each edge, and whether both exist."""
+    """Whether the graph is consistent; the row and column of each edge; whether both exist."""
     (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
     xp = module_of(ind)
     used = xp.arange(ind.size, dtype=np.int32) < ptr[-1]

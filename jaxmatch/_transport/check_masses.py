@@ -82,8 +82,8 @@ def scaled_demand(
 ) -> Float[Array, " m"]:
     """The demands, scaled to sum as the supplies do where these differ by at most `forgiven`.
 
-    No mass moves between parts of the problem that forbidden pairs cut off: there each part of the
-    plan has a factor of its own, unless the problem `is_whole`.
+    Forbidden pairs may divide a problem into parts between which no mass moves. Then each part of
+    the plan has its own factor. A problem that `is_whole` has one factor.
     """
     xp, real = module_of(supply), proof_float(supply)
     supply, demand, n = supply.astype(real), demand.astype(real), supply.size

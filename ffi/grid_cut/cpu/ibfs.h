@@ -8,8 +8,8 @@
 //
 // Invariants between two augmentations. The label of a cell is its level: one more than its
 // parent's, zero for roots. Labels of cells in a forest never exceed the forest's level by more
-// than one, and never fall. A scanned cell has residual arcs (in the sink forest: incoming residual
-// arcs) only to cells of its own forest, with labels at most one above its own.
+// than one, and never fall. The residual arcs of a scanned cell, which lead into it in the sink
+// forest, join it to cells of the same forest whose labels exceed its label by at most one.
 //
 // Termination, for any capacities: all numbers are integers, none overflows, and each augmentation
 // carries at least one unit, through residual arcs and between non-empty roots. Flow on an arc

@@ -21,7 +21,7 @@ inline int64_t cost_of(Key key) { return key >> 1; }
 struct Node {
   int64_t cost;    // more than the best one
   int32_t parent;  // kNone: the best one
-  int32_t forced;  // rows at the front of the order; the next one is that of the forbidden pairs
+  int32_t forced;  // rows at the front of the order; the row after them has the forbidden pairs
   Least next;      // the least key of a child, and its place in the order
 };
 

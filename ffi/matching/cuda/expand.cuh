@@ -110,7 +110,7 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
       rule.reach(u, root);
       claimed = false;
     }
-    // A vertex with many neighbours may give other blocks work: atomic operations from here on.
+    // Other blocks may take over a vertex with many neighbours, so operations become atomic here.
     if (alone && __any_sync(kAllLanes, claimed && target.degree > kEntryEdges)) {
       __syncwarp();
       alone = false;

@@ -8,7 +8,7 @@
 namespace jaxmatch::matching {
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kStaged = 3072;  // entries in each of a block's two stages: to be searched, and found
+constexpr int kStaged = 3072;  // entries of a block: so many to search, and so many that were found
 #endif
 constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 

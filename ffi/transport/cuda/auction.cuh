@@ -271,9 +271,9 @@ struct Auction {
     }
   }
 
-  // Ends an auction whose pool is used up: columns hold nothing, and prices are those before the
-  // scale. Whether there is a place for all does not depend on the order of threads; who finds none
-  // does.
+  // Ends an auction whose pool is used up. Columns then hold nothing, and prices are again what
+  // they were before this scale. Whether there is a place for all does not depend on the order of
+  // threads, but which of them finds none does.
   __device__ void give_up() {
     team.sync();
     clear();

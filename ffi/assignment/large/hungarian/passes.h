@@ -39,7 +39,7 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
 
 constexpr int kWordBits = 32;
 
-// A window of rows and words of neighbouring columns; each lane has a share of the columns.
+// The state of a few rows and of the words of neighbouring columns. Each lane keeps some columns.
 template <class P, int kRowCount, int kMostWords>
 struct Window {
   static constexpr int kRows = kRowCount, kShare = kWordBits / Lanes::kCount;
