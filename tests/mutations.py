@@ -74,9 +74,9 @@ FAULTS = {
         "tests/assignment/test_assignment_features.py",
     ),
     "assignment-masks-swapped": Fault(
-        "ffi/assignment/decode.h",
-        'const auto row_mask = optional_operand(args, given, "row_mask", ffi::PRED);',
-        'const auto row_mask = optional_operand(args, given, "col_mask", ffi::PRED);',
+        "ffi/assignment/operands.h",
+        'rows.optional("row_mask", o.row_mask, o.n);',
+        'rows.optional("col_mask", o.row_mask, o.n);',
         "tests/assignment/test_assignment_features.py",
     ),
     "core-gap-without-rounding": Fault(
