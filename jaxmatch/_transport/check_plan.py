@@ -304,8 +304,7 @@ def _gap(
     dual = at(v, j)
     if u is not None:
         of_row = at(u, i)
-        of_unit = _least_slack(minima)
-        terms = [times_up(mass, _partial_slack(own, of_unit, of_row, dual))]
+        terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
         terms += [times_up(left, -u), times_up(unmet, -v)]
     else:
         if price is not None:  # what stays is moved to one more column, whose dual is 0
@@ -318,8 +317,7 @@ def _gap(
         terms = [times_up(mass, slack)]
         terms += [] if price is None else [times_up(unmet, -v)]
     gap = sum_up(*terms, flushed[None])
-    of_duals = xp.abs(dual) + xp.abs(of_row) + (0 if u is None else xp.abs(_least_slack(minima)))
-    sizes = xp.abs(own[0]), of_duals, xp.ones_like(dual)
+    sizes = xp.abs(own[0]), xp.abs(dual) + xp.abs(of_row), xp.ones_like(dual)
     return gap, *(xp.where(mass > 0, mass.astype(real) * x, 0).sum() for x in sizes)
 
 
@@ -352,21 +350,16 @@ def slack_of_pairs(
     return sum_up(xp.stack([-x, -least, -x_rest, -least_rest], -1))
 
 
-def _least_slack(minima: RowMinima) -> Float[Array, ""]:
-    """With `partial` the dual of what moves: each unit may earn the least slack."""
-    assert minima.slack is not None
-    xp = module_of(minima.slack)
-    least = minima.slack.min(initial=xp.inf)
-    return xp.where(least < xp.inf, least, 0)
-
-
 def _partial_slack(
-    own: Pair, of_unit: Float[Array, ""], u: Float[Array, " k"], v: Float[Array, " k"]
+    own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of the slack of pairs beyond the dual of a unit."""
+    """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
+    assert minima.slack is not None
     xp = module_of(u)
+    least = minima.slack.min(initial=xp.inf)
+    least = xp.where(least < xp.inf, least, 0)
     parts = [own[0], -v, -u] + ([] if own[1] is None else [own[1]])
-    return sum_up(xp.stack([*parts, xp.broadcast_to(-of_unit, u.shape)], -1))
+    return sum_up(xp.stack([*parts, xp.broadcast_to(-least, u.shape)], -1))
 
 
 def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
