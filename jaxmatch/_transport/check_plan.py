@@ -197,7 +197,10 @@ def _tightened(
     entries: Entries,
     stays: _Stays,
 ) -> _Duals | None:
-    """Duals that are tight where mass moves or stays; else where more does than is rounded."""
+    """Duals that are tight wherever mass moves or stays.
+
+    If there are none, masses as small as a rounding of the total are left out.
+    """
     total = sum(float(x.sum()) for x in (entries.mass, stays.left, stays.unmet))
     for most in (0.0, _FEW_ROUNDINGS * total):
         tight = _tight_above(costs, duals, minima, own, entries, stays, most)

@@ -3,8 +3,7 @@
     compute-sanitizer --tool memcheck python tests/gpu/sweep_transport_gpu.py [PART [few]]
 
 test_sanitizer.py runs it, a process for each of `PARTS`. `few` leaves out what takes racecheck
-minutes. Results are checked on the CPU: such a
-tool is to see our kernels and few others.
+minutes. Results are checked on the CPU: such a tool is to see our kernels and few others.
 """
 
 import sys
