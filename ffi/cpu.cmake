@@ -24,6 +24,7 @@ jaxmatch_library(jaxmatch_cpu
   sparse_assignment/cpu/handler.cc
   sparse_assignment/cpu/near_handler.cc
   sparse_assignment/cpu/solve.cc
+  transport/cpu/capacities_handler.cc
   transport/cpu/handler.cc
   transport/cpu/pick.cc
   transport/cpu/points_handler.cc

@@ -141,8 +141,20 @@ FAULTS = {
     ),
     "capacity-less-than-all-rows": Fault(
         "jaxmatch/_assignment/capacity.py",
-        "cols = xp.minimum(cols, of_rows + 1)",
-        "cols = xp.minimum(cols, of_rows - 1)",
+        "cols = jnp.minimum(cols, of_rows + 1)",
+        "cols = jnp.minimum(cols, of_rows - 1)",
+        _CAPACITIES,
+    ),
+    "capacity-less-than-all-rows-in-native-code": Fault(
+        "ffi/transport/cpu/capacity_units.h",
+        "most_cols = int32_t(u.of_rows + 1)",
+        "most_cols = int32_t(u.of_rows - 1)",
+        _CAPACITIES,
+    ),
+    "capacity-duals-of-the-other-part": Fault(
+        "ffi/transport/cpu/capacity_results.h",
+        "units.least[j] > 0 ? v[2 * j] : v[2 * j + 1]",
+        "units.least[j] > 0 ? v[2 * j + 1] : v[2 * j]",
         _CAPACITIES,
     ),
     "capacity-equal-to-the-minimum": Fault(

@@ -12,12 +12,14 @@ from jax import lax
 from jaxmatch._assignment.capacity import (
     Units,
     by_transport,
+    doubled,
     interleaved,
     units_moved,
 )
 from jaxmatch._assignment.capacity_check import as_claim, check_pairs
 from jaxmatch._assignment.capacity_problem import CapacityProblem, as_capacities, check_minimum
 from jaxmatch._assignment.certificate import AssignmentCheck
+from jaxmatch._assignment.native_capacities import capacities as native
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.cost_arguments import as_mask, broadcast
 from jaxmatch._common.distances import as_point_sets, directions
@@ -29,7 +31,6 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport.check_costs import PointCosts
 from jaxmatch._transport.check_plan import existing
-from jaxmatch._transport.native import transport_points
 from jaxmatch._transport.point_problem import PointProblem, with_point_dummies
 from jaxmatch._transport.points import balanced
 from jaxmatch._transport.solve import METHODS
@@ -66,7 +67,7 @@ def solve_capacitated_assignment_points(
     col_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> Transport: ...
-@repeated("col_minimum")
+@repeated(col_minimum="col_capacity")
 @unchecked
 def solve_capacitated_assignment_points(
     x: ArrayLike,
@@ -121,9 +122,8 @@ def solve_capacitated_assignment_points(
     with place.precision():
         problem = _as_problem(x, y, metric, capacities, row_mask, col_mask, place)
         if place.native:
-            native = partial(transport_points, metric=metric, maximize=maximize, platform="cpu")
-            add = partial(_with_dummies, maximize=maximize)
-            res = by_transport(native, add, problem, as_plan=as_plan, xp=place.xp)
+            given = (row_capacity, col_capacity, col_minimum)
+            res = native(problem, given, as_plan=as_plan, metric=metric, maximize=maximize)
         else:
             res = _solve(problem, metric=metric, maximize=maximize, method=method, as_plan=as_plan)
         return place.bring_home(res)
@@ -170,23 +170,23 @@ def _solve(
 
 
 def _with_dummies(
-    problem: CapacityProblem, units: Units, *, maximize: bool, xp: Any = jnp
+    problem: CapacityProblem, units: Units, *, maximize: bool
 ) -> tuple[PointProblem, Bool[Array, ""]]:
     """The balanced problem; and that its costs fit their dtype."""
     points = problem.transport
     assert isinstance(points, PointProblem)
-    cols, last_row = units.cols, xp.zeros_like(points.y, shape=points.demand.shape)
+    cols, last_row = units.cols, jnp.zeros_like(points.y, shape=points.demand.shape)
     y, col_mask = points.y, points.col_mask
     if units.least is not None:
-        never = xp.full_like(last_row, -np.inf if maximize else np.inf)
-        last_row = interleaved(never, last_row, xp)
-        cols = interleaved(units.least, units.cols - units.least, xp)
-        y = xp.repeat(y, 2, -2)
-        col_mask = None if col_mask is None else xp.repeat(col_mask, 2, -1)
-    last_row = xp.concatenate([last_row, xp.zeros_like(last_row, shape=(1,))])
-    moved = units_moved(problem, units, xp)
+        never = jnp.full_like(last_row, -np.inf if maximize else np.inf)
+        last_row = interleaved(never, last_row)
+        cols = interleaved(units.least, units.cols - units.least)
+        y = jnp.repeat(y, 2, -2)
+        col_mask = None if col_mask is None else doubled(col_mask)
+    last_row = jnp.concatenate([last_row, jnp.zeros_like(last_row, shape=(1,))])
+    moved = units_moved(problem, units)
     own = points._replace(y=y, supply=units.rows, demand=cols, col_mask=col_mask)
-    return with_point_dummies(own, last_row, None, moved), xp.zeros_like(moved, bool)
+    return with_point_dummies(own, last_row, None, moved), jnp.zeros_like(moved, bool)
 
 
 @unchecked

@@ -11,6 +11,7 @@ from jaxmatch._assignment.capacity_problem import (
     as_capacities,
     as_capacity_problem,
 )
+from jaxmatch._assignment.native_capacities import capacities as native
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value
@@ -20,7 +21,6 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import ArrayLike
 from jaxmatch._ffi.repeated import repeated
-from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import METHODS, value_jvp
 
@@ -56,7 +56,7 @@ def solve_capacitated_assignment(
     warm_start: WarmStart | None = None,
     method: str = "auto",
 ) -> Transport: ...
-@repeated("col_minimum")
+@repeated(col_minimum="col_capacity")
 @unchecked
 def solve_capacitated_assignment(
     cost: ArrayLike,
@@ -127,9 +127,8 @@ def solve_capacitated_assignment(
     with place.precision():
         problem = as_capacity_problem(cost, *capacities, *others, place=place)
         if place.native:
-            native = partial(transport, maximize=maximize, platform="cpu")
-            dense = partial(with_dummies, maximize=maximize)
-            res = by_transport(native, dense, problem, as_plan=as_plan, xp=place.xp)
+            given = (row_capacity, col_capacity, col_minimum)
+            res = native(problem, given, as_plan=as_plan, maximize=maximize)
         else:
             res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
         return place.bring_home(res)

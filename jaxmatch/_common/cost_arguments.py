@@ -62,5 +62,5 @@ def as_col_dual(
             f"`warm_start` has shape {v.shape}, but must have {shape}, one dual for each column "
             "(leading dimensions broadcast)."
         )
-    v = broadcast("warm_start", v.astype(result_float()), shape, place.xp)
+    v = broadcast("warm_start", v.astype(result_float(), copy=False), shape, place.xp)
     return v if place.native else lax.stop_gradient(v)

@@ -38,7 +38,7 @@ def as_points(
     for name, x_or_y in zip(("x", "y"), points, strict=True):
         require_sizes(name, x_or_y.shape[-2:], "mask its padding (`row_mask`, `col_mask`)")
     dtype = common_dtype(*points)
-    return points[0].astype(dtype), points[1].astype(dtype)
+    return points[0].astype(dtype, copy=False), points[1].astype(dtype, copy=False)
 
 
 def as_point_sets(
@@ -67,7 +67,7 @@ def _as_coordinates(name: str, points: ArrayLike, place: Place) -> Float[Array, 
     long = points.dtype == jnp.float64 or (
         points.dtype.itemsize >= 4 and jnp.issubdtype(points.dtype, jnp.integer)
     )
-    return points.astype(result_float() if long else jnp.float32)
+    return points.astype(result_float() if long else jnp.float32, copy=False)
 
 
 def constant(x: Array) -> Array:

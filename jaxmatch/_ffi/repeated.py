@@ -51,11 +51,12 @@ class _Prepared(NamedTuple):
         return result
 
 
-def repeated(*looked_at: str) -> Callable[[Function], Function]:
+def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
     """Decorator of solvers. `looked_at`: arguments whose values a compiled program cannot read.
 
-    With one of these nothing is compiled. Calls with anything but plain arrays and options run the
-    function itself.
+    With one of these nothing is compiled. `unless`: arguments whose values the function reads
+    unless another one is given; then nothing is kept at all. Calls with anything but plain arrays
+    and options run the function itself.
     """
 
     def decorate(function: Function) -> Function:
@@ -72,6 +73,11 @@ def repeated(*looked_at: str) -> Callable[[Function], Function]:
 
             call.__name__ = call.__qualname__ = function.__name__
             return compiled()(call)
+
+        def reads(kwargs: dict[str, Any]) -> bool:
+            """Whether what a call does depends on the numbers in an array."""
+            given = {name for name, x in kwargs.items() if x is not None}
+            return any(x in given and other not in given for x, other in unless.items())
 
         def compiled_call(args: Any, kwargs: Any) -> Callable[[list[Any]], Any]:
             given = (dict(zip(names, args, strict=False)) | kwargs).items()
@@ -92,9 +98,9 @@ def repeated(*looked_at: str) -> Callable[[Function], Function]:
             known[key] = before + 1
             if isinstance(arrays[0], jax.Array):
                 often = before >= places.CALLS_BEFORE_COMPILATION
-                if often and kwargs.keys().isdisjoint(looked_at):
+                if often and kwargs.keys().isdisjoint(looked_at) and not reads(kwargs):
                     known[key] = compiled_call(args, kwargs)
-            elif not before:
+            elif not before and not reads(kwargs):
                 result, prepared = _prepare(function, args, kwargs, arrays)
                 known[key] = prepared or 1
                 return result

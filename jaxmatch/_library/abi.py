@@ -4,4 +4,4 @@ Increase it whenever an operand, a result, an attribute or its values, or the me
 changes. CMake reads it from here. A library with another version is rejected.
 """
 
-ABI = 16
+ABI = 17

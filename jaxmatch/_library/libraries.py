@@ -31,8 +31,15 @@ _IN_BOTH = (
     "jaxmatch_transport_points",
 )
 
-# On a GPU XLA generates noise as fast; for points there are no such engines yet.
-_ON_CPU = ("jaxmatch_assignment_points", "jaxmatch_near_assignment", "jaxmatch_noise")
+# On a GPU XLA generates noise as fast; for points there are no such engines yet. Capacities are
+# solved by one call where no program is compiled.
+_ON_CPU = (
+    "jaxmatch_assignment_points",
+    "jaxmatch_capacities",
+    "jaxmatch_capacities_points",
+    "jaxmatch_near_assignment",
+    "jaxmatch_noise",
+)
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, "jaxmatch_near_pairs")}
 
 # Other exported functions.

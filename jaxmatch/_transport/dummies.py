@@ -38,8 +38,9 @@ def as_unmatched_cost(
     elif isinstance(unmatched_cost, (bool, int, float)):
         r = r.astype(dtype)
     shape = problem.cost.shape[:-1]
+    r = r.astype(jnp.promote_types(dtype, r.dtype), copy=False)
     try:
-        return place.xp.broadcast_to(r.astype(jnp.promote_types(dtype, r.dtype)), shape)
+        return r if r.shape == shape else place.xp.broadcast_to(r, shape)
     except ValueError:
         raise ValueError(
             f"`unmatched_cost` has shape {r.shape}, which does not broadcast to {shape} "

@@ -92,6 +92,7 @@ def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield lambda: jm.k_best_assignments(cost, k=3, **masks)
     yield from _graphs(rng)
     yield from _masses(rng)
+    yield from _capacities(np.random.default_rng(1))
     yield from _points(rng)
     yield from _sharded(rng)
     yield from _learning(cost, masks)
@@ -129,10 +130,31 @@ def _masses(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield lambda: jm.solve_transport(cost, *shares, partial=np.full(2, 2, np.float32))
     yield lambda: jm.solve_transport(cost, *shares, unmatched_cost=np.ones((2, 3), np.float32))
     yield lambda: jm.solve_transport(cost, *shares, row_mask=np.ones((2, 3), bool))
-    yield lambda: jm.solve_capacitated_assignment(cost, col_capacity=demand, col_minimum=0 * demand)
+    yield lambda: jm.solve_transport(cost, supply, demand, partial=np.full(2, 2, np.int32))
     x, y = rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 2, 2))
     for metric in ("sqeuclidean", "l1", "euclidean"):
         yield lambda m=metric: jm.solve_transport_points(x, y, supply, demand, metric=m)
+
+
+def _capacities(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    cols, rows, least = np.array([[2, 4]] * 2), np.array([[1, 2, 1]] * 2, np.int32), np.eye(2)
+    given: dict[str, Any] = {"col_capacity": cols, "col_minimum": least.astype(np.int32)}
+    masks = {"row_mask": np.ones((2, 3), bool), "col_mask": np.ones((2, 2), bool)}
+    for dtype in (np.float32, np.int32, np.int64, np.float16, jnp.bfloat16):
+        cost = rng.integers(-9, 9, (2, 3, 2)).astype(dtype)
+        stay = np.ones((2, 3), dtype)
+        yield lambda c=cost: jm.solve_capacitated_assignment(c, col_capacity=2)
+        yield lambda c=cost, r=stay: jm.solve_capacitated_assignment(c, unmatched_cost=r, **given)
+    cost = rng.random((2, 3, 2))
+    yield lambda: jm.solve_capacitated_assignment(cost, row_capacity=rows, **given, **masks)
+    start = np.zeros((2, 2))
+    yield lambda: jm.solve_capacitated_assignment(cost, col_capacity=cols, warm_start=start)
+    x, y = rng.normal(size=(5, 2)), rng.normal(size=(4, 2)).astype(np.float32)
+    for sets in ((x, y), (x.astype(np.float32), y)):
+        yield lambda s=sets: jm.solve_capacitated_assignment_points(*s, col_capacity=2)
+        yield lambda s=sets: jm.solve_capacitated_assignment_points(
+            *s, metric="l1", row_capacity=np.arange(5), col_capacity=3, col_minimum=np.ones(4, int)
+        )
 
 
 def _points(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:

@@ -1,0 +1,112 @@
+// One assignment problem with capacities, as the targets jaxmatch_capacities and
+// jaxmatch_capacities_points are given it, and the table of their operands and results.
+#ifndef JAXMATCH_TRANSPORT_CPU_CAPACITIES_H_
+#define JAXMATCH_TRANSPORT_CPU_CAPACITIES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/operands.h"
+#include "costs/metric.h"
+
+namespace jaxmatch::transport {
+
+// The capacities or the minima of one side.
+struct Amounts {
+  const void* array;  // null: all are `each`
+  Dtype dtype;        // kS32 or kS64
+  int64_t each;
+
+  // All negative ones are -1, and great ones saturate.
+  int32_t at(int64_t i) const {
+    const int64_t x = !array                 ? each
+                      : dtype == Dtype::kS32 ? static_cast<const int32_t*>(array)[i]
+                                             : static_cast<const int64_t*>(array)[i];
+    return int32_t(std::clamp<int64_t>(x, -1, INT32_MAX));
+  }
+};
+
+struct CapacityProblem {
+  // Either costs or points.
+  const void* cost;   // [n, m]
+  const void *x, *y;  // [n, dims], [m, dims]
+  Dtype cost_dtype;   // also of the points
+  int64_t n, m, dims;
+  Metric metric;
+  bool maximize;
+
+  Amounts row_capacity, col_capacity, col_minimum;
+  bool has_minimum;
+  // Null where not given.
+  const uint8_t* row_mask;  // [n]
+  const uint8_t* col_mask;  // [m]
+  const void* unmatched;    // [n] costs of units of a row that stay; not for points
+  Dtype unmatched_dtype;
+  const void* start_dual;  // [m] in result_dtype
+
+  // Results: a plan, or the column of each row.
+  bool as_plan;
+  Dtype result_dtype;           // kF32 or kF64, of value, duals and gap
+  int32_t *rows, *cols, *mass;  // [entries()] of the plan; -1, -1 and 0 after the last one
+  int32_t *col4row, *counts;    // [n], [m]
+  void *value, *row_dual, *col_dual, *gap;
+  int32_t* status;
+
+  // A column with a minimum is split into two: what it must have, and what it may have.
+  int64_t parts() const { return has_minimum ? 2 : 1; }
+  int64_t entries() const { return std::max<int64_t>(n + parts() * m - 1, 0); }
+};
+
+template <class Rows>
+void list_costs(CapacityProblem& p, Rows& rows) {
+  rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.n * p.m);
+}
+
+template <class Rows>
+void list_points(CapacityProblem& p, Rows& rows) {
+  const DtypeOf real = real_dtype(p.cost_dtype);
+  rows.operand("row_points", p.x, real, p.n * p.dims);
+  rows.operand("col_points", p.y, real, p.m * p.dims);
+}
+
+template <class Rows>
+void list_unmatched(CapacityProblem& p, Rows& rows) {
+  rows.optional("unmatched_cost", p.unmatched, any_dtype(p.unmatched_dtype), p.n);
+}
+
+template <class Rows>
+void list_capacities(CapacityProblem& p, Rows& rows) {
+  const DtypeOf real = real_dtype(p.result_dtype);
+  rows.optional("row_capacity", p.row_capacity.array, wide_dtype(p.row_capacity.dtype), p.n);
+  rows.optional("col_capacity", p.col_capacity.array, wide_dtype(p.col_capacity.dtype), p.m);
+  rows.optional("col_minimum", p.col_minimum.array, wide_dtype(p.col_minimum.dtype), p.m);
+  rows.optional("row_mask", p.row_mask, p.n);
+  rows.optional("col_mask", p.col_mask, p.m);
+  rows.optional("col_dual", p.start_dual, real, p.m);
+  if (p.as_plan) {
+    rows.result("rows", p.rows, p.entries());
+    rows.result("cols", p.cols, p.entries());
+    rows.result("mass", p.mass, p.entries());
+  } else {
+    rows.result("col4row", p.col4row, p.n);
+    rows.result("col_count", p.counts, p.m);
+  }
+  rows.result("value", p.value, real, 1);
+  rows.result("row_dual", p.row_dual, real, p.n);
+  rows.result("col_dual", p.col_dual, real, p.m);
+  rows.result("gap", p.gap, real, 1);
+  rows.result("status", p.status, 1);
+}
+
+// Of a problem whose arrays are known: absent ones are null.
+template <class Rows>
+void list_operands(CapacityProblem& p, Rows& rows) {
+  list_costs(p, rows);
+  list_points(p, rows);
+  list_unmatched(p, rows);
+  list_capacities(p, rows);
+}
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_TRANSPORT_CPU_CAPACITIES_H_
