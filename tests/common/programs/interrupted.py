@@ -176,9 +176,9 @@ def transport() -> Iterator[tuple[str, Case]]:
     cost = clouds(4000)
     masses = np.ones((2, 4000), np.int32)
     yield "transport", (lambda: jm.solve_transport(cost, *masses), 0.3)
-    room = np.full(400, 10, np.int32)
+    room = np.full(1000, 4, np.int32)
     yield "capacities", (
-        lambda: jm.solve_capacitated_assignment(cost[:, :400], col_capacity=room), 0.1
+        lambda: jm.solve_capacitated_assignment(cost[:, :1000], col_capacity=room), 0.1
     )  # fmt: skip
     tall = drawn().random((1_000_000, 8))
     demand = np.full(8, len(tall) // 8, np.int32)
