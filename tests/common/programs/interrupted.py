@@ -180,6 +180,10 @@ def transport() -> Iterator[tuple[str, Case]]:
     yield "capacities", (
         lambda: jm.solve_capacitated_assignment(cost[:, :1000], col_capacity=room), 0.1
     )  # fmt: skip
+    many, few = drawn().random((4000, 2)), drawn().random((1000, 3))[:, 1:]
+    yield "capacities of points", (
+        lambda: jm.solve_capacitated_assignment_points(many, few, col_capacity=room), 0.1
+    )  # fmt: skip
     tall = drawn().random((1_000_000, 8))
     demand = np.full(8, len(tall) // 8, np.int32)
     for after in (0.03, 0.1, 0.2, 0.4, 0.6):
