@@ -46,10 +46,11 @@ def check_minimum(col_capacity: Any, col_minimum: Any) -> None:
 
 def _as_int32(name: str, x: ArrayLike) -> Any:
     array: Any = typed(name, x, INTEGERS, "hold integers")
+    if array.dtype == np.int32:
+        return array
     xp: Any = jnp if isinstance(array, jax.Array) else np
-    info = jnp.iinfo(array.dtype)
-    array = xp.minimum(array, _MOST) if info.max > _MOST else array
-    array = xp.maximum(array, -1) if info.min < -_MOST - 1 else array
+    array = xp.minimum(array, _MOST) if array.dtype.itemsize >= 4 else array
+    array = xp.maximum(array, -1) if array.dtype == np.int64 else array
     return xp.asarray(array, np.int32)
 
 
@@ -71,6 +72,8 @@ def as_capacity_problem(
 
     def expand(name: str, x: Array | None, size: int) -> Array:
         given = place.xp.asarray(np.int32(1) if x is None else x)
+        if place.native and given.ndim == 0:
+            return np.full((*batch, size), given)  # type: ignore[return-value]
         return broadcast(name, given, (*batch, size), place.xp)
 
     transport = TransportProblem(
