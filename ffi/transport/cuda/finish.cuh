@@ -152,13 +152,14 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   return team.most(most);
 }
 
-// The cost of a plan, by one thread, from the costs in w.flow. `real`: w.mass has floats.
-template <class C>
-__device__ double cost_of(const C& c, const Workspace& w, int32_t count, double unit, bool real) {
+// The cost of arcs, or of a part of them.
+struct PartCost {
   __int128 whole = 0;
   PlanCost sum;
-  for (int32_t k = 0; k < count; ++k) {
-    const auto raw = typename C::Raw(w.flow[k]);
+
+  // `raw`: the cost of arc k; `real`: w.mass has floats.
+  template <class C>
+  __device__ void add(const C& c, const Workspace& w, int32_t k, typename C::Raw raw, bool real) {
     if (real) {
       const double cost = C::real(raw), mass = __longlong_as_double(w.mass[k]);
       sum.add(cost, mass);
@@ -172,7 +173,39 @@ __device__ double cost_of(const C& c, const Workspace& w, int32_t count, double 
       sum.add(C::real(raw), w.mass[k]);
     }
   }
-  return double(whole) * unit + sum.value(real ? 1 : unit);
+  __device__ void add(const PartCost& other) {
+    whole += other.whole;
+    sum.sum.add(other.sum.sum);
+  }
+  __device__ double value(double unit, bool real) const {
+    return double(whole) * unit + sum.value(real ? 1 : unit);
+  }
+};
+
+// By one block. The cost of the plan in w.key and w.mass, for the first thread. Few arcs are added
+// by one thread, in their order; of many, each thread adds a part.
+template <class C>
+__device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t count, double unit,
+                          bool real) {
+  constexpr int32_t kPart = 128;  // arcs at least; the pool has room for so many parts
+  const int32_t wanted = (count + kPart - 1) / kPart, parts = min(wanted, kThreads);
+  const int32_t width = (count + parts - 1) / max(parts, 1);
+  auto* const part = reinterpret_cast<PartCost*>(w.pool[0]);
+  team.each(parts, [&](int64_t t) {
+    PartCost own;
+    const int32_t first = int32_t(t) * width, last = min(first + width, count);
+    for (int32_t k = first; k < last; ++k) {
+      const auto raw = c.raw(int64_t(w.key[k] >> 32), int64_t(uint32_t(w.key[k])));
+      own.add(c, w, k, raw, real);
+    }
+    part[t] = own;
+  });
+  team.sync();
+  PartCost all;
+  if (threadIdx.x == 0) {
+    for (int32_t t = 0; t < parts; ++t) all.add(part[t]);
+  }
+  return all.value(unit, real);
 }
 
 // By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units; `saved`:
@@ -198,12 +231,12 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
     } else {
       write_mass(p, k, w.mass[k], masses.unit);
     }
-    w.flow[k] = int64_t(t.c.raw(p.rows[k], p.cols[k]));
   });
   write_plan_end(team, p, count);
   team.sync();
+  const double value = cost_of(team, t.c, w, count, masses.unit, real);
   team.one([&] {
-    write_real(p.value, p.result_dtype, 0, cost_of(t.c, w, count, masses.unit, real));
+    write_real(p.value, p.result_dtype, 0, value);
     // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
     if (!whole) gap += double(masses.total) * masses.unit / fabs(t.c.scale);
     if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;

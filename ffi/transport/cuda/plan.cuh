@@ -21,10 +21,17 @@ struct Plan {
     w.mass[at] = mass;
   }
 
-  // By row, then by column (a bitonic sort). Returns the number of arcs.
+  // By row, then by column. Returns the number of arcs.
   __device__ int32_t sort() const {
     team.sync();
     const int32_t arcs = count();
+    constexpr int32_t kFewArcs = 4 * kThreads;
+    if (arcs <= kFewArcs || !sort_by_counting(arcs)) sort_bitonic(arcs);
+    return arcs;
+  }
+
+ private:
+  __device__ void sort_bitonic(int32_t arcs) const {
     int32_t size = 1;
     while (size < arcs) size *= 2;
     team.each(size, [&](int64_t k) {
@@ -48,7 +55,80 @@ struct Plan {
         team.sync();
       }
     }
-    return arcs;
+  }
+
+  // An arc as it is sorted; those that are not used come last, as if of a row behind all others.
+  struct alignas(16) Arc {
+    uint64_t key;
+    int64_t mass;
+  };
+  __device__ int32_t bucket_of(uint64_t key) const {
+    return min(uint32_t(key >> 32), uint32_t(team.s.problem.n));
+  }
+  // Arcs go to the places of their rows, where each row sorts its own. False, without a change, if
+  // a row has too many for that.
+  __device__ bool sort_by_counting(int32_t arcs) const {
+    constexpr int32_t kMostOfRow = 64;
+    const int32_t buckets = int32_t(team.s.problem.n) + 1;
+    int32_t* const end = w.scratch[3];  // first counts, then places, then ends of buckets
+    Arc* const sorted = reinterpret_cast<Arc*>(w.pool[0]);
+    team.each(buckets, [&](int64_t i) { end[i] = 0; });
+    team.sync();
+    team.each(arcs, [&](int64_t k) { atomicAdd(&end[bucket_of(w.key[k])], 1); });
+    team.sync();
+    bool many = false;
+    team.each(buckets - 1, [&](int64_t i) { many |= end[i] > kMostOfRow; });
+    if (team.any(many)) return false;
+    sum_before(end, buckets);
+    team.each(arcs, [&](int64_t k) {
+      const int32_t at = atomicAdd(&end[bucket_of(w.key[k])], 1);
+      sorted[at] = {w.key[k], w.mass[k]};
+    });
+    team.sync();
+    team.each(buckets, [&](int64_t i) {
+      const int32_t first = i > 0 ? end[i - 1] : 0, last = end[i];
+      for (int32_t k = first; k < last; ++k) {
+        const Arc own = sorted[k];
+        int32_t at = k;
+        if (i < buckets - 1) {
+          for (; at > first && w.key[at - 1] > own.key; --at) {
+            w.key[at] = w.key[at - 1];
+            w.mass[at] = w.mass[at - 1];
+          }
+        }
+        w.key[at] = own.key;
+        w.mass[at] = own.mass;
+      }
+    });
+    team.sync();
+    return true;
+  }
+  // Each number becomes the sum of those before it.
+  __device__ void sum_before(int32_t* x, int32_t count) const {
+    const int32_t part = (count + kThreads - 1) / kThreads, first = int32_t(threadIdx.x) * part;
+    const int32_t last = min(first + part, count), lane = team.lane();
+    int32_t own = 0;
+    for (int32_t k = first; k < last; ++k) own += x[k];
+    const auto scanned = [&](int32_t y) {
+      for (int step = 1; step < kWarpSize; step *= 2) {
+        const int32_t other = __shfl_sync(kAllLanes, y, lane >= step ? lane - step : 0);
+        if (lane >= step) y += other;
+      }
+      return y;
+    };
+    const int32_t of_warp = scanned(own);
+    if (lane == kWarpSize - 1) team.s.slots[0][team.warp_of_block()] = uint64_t(of_warp);
+    team.sync_block();
+    const int32_t ends = scanned(lane < kWarps ? int32_t(team.s.slots[0][lane]) : 0);
+    const int32_t mine = team.warp_of_block();
+    const int32_t before_warp = __shfl_sync(kAllLanes, ends, mine > 0 ? mine - 1 : 0);
+    int32_t before = of_warp - own + (mine > 0 ? before_warp : 0);
+    for (int32_t k = first; k < last; ++k) {
+      const int32_t here = x[k];
+      x[k] = before;
+      before += here;
+    }
+    team.sync();
   }
 };
 
