@@ -20,6 +20,7 @@ JAXMATCH_HOST_DEVICE void list_masses(TransportProblem& p, Rows& rows) {
   rows.optional("col_mask", p.col_mask, p.m);
   rows.optional("moved", p.moved, mass, 1);
   rows.optional("col_dual", p.start_dual, real, p.m);
+  rows.optional("start_col", p.start_col, p.n);
   rows.result("rows", p.rows, entries);
   rows.result("cols", p.cols, entries);
   rows.result("mass", p.mass, mass, entries);

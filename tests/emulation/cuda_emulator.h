@@ -341,6 +341,16 @@ inline int atomicMax(int* at, int x) {
   *at = x > old ? x : old;
   return old;
 }
+inline long long atomicMin(long long* at, long long x) {
+  const long long old = *at;
+  *at = old < x ? old : x;
+  return old;
+}
+inline long long atomicMax(long long* at, long long x) {
+  const long long old = *at;
+  *at = old > x ? old : x;
+  return old;
+}
 inline unsigned atomicOr(unsigned* at, unsigned x) {
   const unsigned old = *at;
   *at |= x;

@@ -35,7 +35,7 @@ class _Problem(ctypes.Structure):
         ("dims", _long),
         ("metric", ctypes.c_int),
         *((name, _ptr) for name in ("last_row", "last_col")),
-        *((name, _ptr) for name in ("row_mask", "col_mask", "moved", "start_dual")),
+        *((name, _ptr) for name in ("row_mask", "col_mask", "moved", "start_dual", "start_col")),
         ("result_dtype", _byte),
         *((name, _ptr) for name in _RESULTS),
     ]
@@ -150,6 +150,50 @@ def test_structured_costs(library):
     _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2))
     bids, pivots = counts[0]
     assert bids > 90 and 0 < pivots < 900
+
+
+def test_heavy_tails(library):
+    """Nearly all rows pay far less than the spread of the costs."""
+    random = np.random.default_rng(6)
+    cost = np.stack([np.exp(5 * random.normal(size=(60, 60))), random.random((60, 60)) ** 12])
+    supply, demand = (random.dirichlet(np.ones(60), 2) for _ in range(2))
+    _, counts = assert_as_on_cpu(library, cost, supply, demand)
+    assert (counts[:, 1] < 200).all()
+
+
+@pytest.mark.parametrize("masses", ["equal", "any", "integers"])
+@pytest.mark.parametrize("shape", [(200, 6), (96, 1), (700, 40)], ids=str)
+def test_paths_among_columns(library, shape, masses):
+    """Shortest paths among columns place what an auction leaves, and no pivot is left."""
+    random, supply, demand = integers(12, 2, *shape, 1)
+    cost = random.random((2, *shape)).astype(np.float32)
+    if masses == "equal":
+        supply, demand = (np.full((2, k), 1 / k) for k in shape)
+    elif masses == "any":
+        supply, demand = (random.dirichlet(np.ones(k), 2) for k in shape)
+    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1))
+    assert (counts[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["optimal", "any", "part", "forbidden"])
+def test_given_plans(library, kind):
+    """Equal masses begin with an assignment; a wrong one costs time alone."""
+    random = np.random.default_rng(13)
+    n = 40
+    cost = random.random((2, n, n)).astype(np.float32)
+    masses = np.full((2, n), 1 / n)
+    best = jm.solve_assignment(cost)
+    start = np.array(best.col4row)
+    if kind != "optimal":
+        start = np.stack([random.permutation(n) for _ in range(2)]).astype(np.int32)
+    if kind == "part":
+        start[:, 1::3] = -1
+    if kind == "forbidden":
+        cost[:, np.arange(n), start[0]] = np.inf
+    given = {"start_col": start, "start_dual": np.array(best.col_dual, np.float64)}
+    _, counts = assert_as_on_cpu(library, cost, masses, masses, seeds=(0, 1), **given)
+    assert (counts[:, 0] == 0).all()
+    assert kind != "optimal" or (counts[:, 1] == 0).all()
 
 
 @pytest.mark.parametrize("most", [1, 9])

@@ -19,7 +19,7 @@ import jaxmatch as jm
 
 SHAPES = [(1, 1, 1), (2, 3, 7), (2, 40, 33), (1, 90, 140)]
 DTYPES = ["bfloat16", "float32", "int32"]
-PARTS = ["small", "features", "blocks"]
+PARTS = ["small", "features", "blocks", "paths"]
 
 Shape = tuple[int, int, int]
 
@@ -123,7 +123,23 @@ def solve_by_blocks(rng: np.random.Generator, few: bool) -> int:
     return transport(cost, *masses(rng, shape))
 
 
-SOLVE = {"small": solve_small, "features": solve_features, "blocks": solve_by_blocks}
+def solve_by_paths(rng: np.random.Generator, few: bool) -> int:
+    """Few columns, with one block and with two, and equal masses, which begin with a plan."""
+    solved = 0
+    for shape in [(2, 70, 4), (1, 2800, 12)] if few else [(2, 70, 4), (2, 300, 9), (1, 2800, 12)]:
+        cost = rng.integers(0, 1000, shape).astype(np.float32)
+        solved += transport(cost, *masses(rng, shape))
+    shape = (2, 40, 40)
+    cost, sides = rng.integers(0, 1000, shape).astype(np.float32), np.full((2, 40), 3, np.int32)
+    return solved + transport(cost, sides, sides)
+
+
+SOLVE = {
+    "small": solve_small,
+    "features": solve_features,
+    "blocks": solve_by_blocks,
+    "paths": solve_by_paths,
+}
 
 
 def main(part: str = "", few: str = "") -> None:

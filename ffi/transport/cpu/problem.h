@@ -43,6 +43,9 @@ struct TransportProblem {
   // mass moves between others if the pair of the dummies is forbidden, and at least so much if not.
   const void* moved;
   const void* start_dual;  // [m] in result_dtype: where the auction starts
+  // [n] columns, each at most once, or -1: a GPU begins with this plan in place of an auction's,
+  // unless its first column is -1.
+  const int32_t* start_col;
 
   Dtype result_dtype;    // kF32 or kF64, of value, duals and gap
   int32_t *rows, *cols;  // [n + m - 1] entries of the plan; -1 after the last one

@@ -8,6 +8,7 @@
 
 #include "transport/cuda/holdings.cuh"
 #include "transport/cuda/row_scan.cuh"
+#include "transport/cuda/schedule.cuh"
 
 namespace jaxmatch::transport {
 
@@ -51,6 +52,24 @@ struct Auction {
     team.each(c.p.n, [&](int64_t i) {
       w.rest[i] = c.supply[i];
       if (c.supply[i] > 0) list(turn)[atomicAdd(&listed(turn), 1)] = int32_t(i);
+    });
+    team.sync();
+  }
+
+  // Each row's mass goes to the column that `cols` has for it, as far as there is demand.
+  __device__ void take(const int32_t* cols) {
+    clear();
+    const Holdings h = holdings();
+    team.one([&] { w.control->used = int32_t(c.p.m); });
+    team.each(c.p.n, [&](int64_t i) {
+      const int32_t j = cols[i];
+      if (j < 0 || j >= c.p.m) return;
+      const int64_t mass = min(c.supply[i], c.demand[j]);
+      if (mass == 0 || !(c.estimate(c.raw(i, j)) < kFarFloat)) return;
+      h.pool[j] = {mass, 0, int32_t(i)};
+      w.segment[j] = {j, 1, 1};
+      w.held[j] = mass;
+      w.rest[i] -= mass;
     });
     team.sync();
   }
@@ -300,51 +319,50 @@ struct Auction {
     return !stuck && !full;
   }
 
-  // The greatest difference between finite costs.
-  __device__ float spread() {
-    float least = kFarFloat, most = -kFarFloat;
-    team.each_by_warp(c.p.n, [&](int64_t i) {
-      if (c.supply[i] == 0) return;
-      for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
-        const float x = c.estimate(c.raw(i, j));
-        if (c.demand[j] == 0 || !(x < kFarFloat)) continue;
-        least = fminf(least, x);
-        most = fmaxf(most, x);
-      }
-    });
-    return float(team.most(most) + team.most(-least));
-  }
-
+  // Where costs have a tail the first scale is a guess: it rises while bids at it do not end.
   __device__ void hold(bool warm) {
-    constexpr float kFirst = 1.0f / 128, kFactor = 1.0f / 5;  // parts of the spread
-    constexpr int32_t kStopPart = 16, kLastStopPart = 64, kFewest = 4, kMostBidsPerRow = 256;
+    constexpr int32_t kFewest = 4, kMostBidsPerRow = 256, kPatience = 64;
+    constexpr float kRise = 8, kMost = 1.0f / 128;
     const int32_t rows = int32_t(c.p.n);
-    const float last = 1.1f / float(rows);  // the more rows, the more pivots a scale saves
     clear();
-    const float range = spread();
-    if (!(range > 0 && range < kFarFloat)) return;
-    for (epsilon = range * (warm ? fminf(last, kFirst) : kFirst);; epsilon *= kFactor) {
+    const CostRange range = range_of_costs(team, c, w);
+    if (!(range.spread > 0 && range.spread < kFarFloat)) return;
+    bool rises = range.has_tail();
+    const Schedule s = schedule_for(rows, int32_t(c.p.m), rises);
+    for (epsilon = range.scale * (warm ? fminf(s.last, s.first) : s.first);; epsilon *= s.factor) {
       begin();
       if (w.control->full != 0) return;
-      const bool ends = epsilon <= range * last;
-      const int32_t few = max(rows / (ends ? kLastStopPart : kStopPart), kFewest);
+      const bool ends = epsilon <= range.scale * s.last;
+      const int32_t few = max(rows / (ends ? s.last_stop_part : s.stop_part), kFewest);
       const int64_t most = bids + int64_t(kMostBidsPerRow) * rows;
+      int32_t since = turn, before = listed(turn);
       while (listed(turn) > few && bids < most) {
+        if (rises && epsilon < range.spread * kMost && turn - since >= kPatience) {
+          if (listed(turn) > before / 2) epsilon *= kRise;
+          since = turn;
+          before = listed(turn);
+        }
         if (!play_round()) return;
       }
+      rises = false;
       if (bids >= most || ends) return;
     }
   }
 };
 
-// Returns the holdings, and counts the bids.
+// Returns the holdings, those of an auction or of a plan that is given, and counts the bids.
 template <class C>
-__device__ const Holding* hold_auction(Team team, C c, const Workspace& w, bool warm) {
-  Auction<C> auction{team, c, w};
-  auction.hold(warm);
-  team.sync();
+__device__ Holding* hold_auction(Auction<C>& auction, bool warm, const int32_t* start) {
+  const Workspace& w = auction.w;
+  if (start) {
+    auction.take(start);
+  } else {
+    auction.hold(warm);
+  }
+  auction.team.sync();
   if (w.control->full != 0) auction.give_up();
-  team.one([&] { w.control->bids = int32_t(auction.bids < INT32_MAX ? auction.bids : INT32_MAX); });
+  const int64_t bids = auction.bids;
+  auction.team.one([&] { w.control->bids = int32_t(bids < INT32_MAX ? bids : INT32_MAX); });
   return auction.holdings().pool;
 }
 

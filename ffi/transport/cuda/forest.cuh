@@ -149,13 +149,8 @@ struct Forest {
       });
     }
   }
-  // Coarse, so that duals of costs with few bits have few bits, and float32 holds them.
-  __device__ int64_t price_of_top(int32_t x) const {
-    constexpr double kGrid = 0x1p-14;
-    if (t.is_row(x)) return 0;
-    const double v = rint(double(w.v[x - t.rows]) / kGrid) * kGrid * t.c.units_per_normal;
-    return fabs(v) < 0x1p60 ? int64_t(rint(v)) : int64_t{0};
-  }
+  // A row on top has no column.
+  __device__ int64_t price_of_top(int32_t x) const { return t.is_row(x) ? 0 : w.price[x]; }
 
   // Lists the arcs outside of the forest in place of the flags, in their order. Returns their
   // number.

@@ -15,8 +15,9 @@ namespace {
 // As many blocks for each problem as it has work for, but no more than run at once: they wait for
 // each other at barriers.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
-  constexpr int64_t kPairs = 1 << 16;  // of a block, at least
-  const int64_t useful = batch.first.n * batch.first.m / kPairs;
+  const int64_t n = batch.first.n, m = batch.first.m;
+  const int64_t pairs = has_few_columns(n, m) ? 1 << 14 : 1 << 16;  // of a block, at least
+  const int64_t useful = n * m / pairs;
   const int64_t most =
       std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
   return int(std::max<int64_t>(1, std::min(useful, most)));

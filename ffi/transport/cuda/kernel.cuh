@@ -8,6 +8,7 @@
 #include "transport/cuda/finish.cuh"
 #include "transport/cuda/forest.cuh"
 #include "transport/cuda/kernels.h"
+#include "transport/cuda/paths.cuh"
 #include "transport/cuda/simplex.cuh"
 #include "transport/operands.h"
 
@@ -34,11 +35,33 @@ __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   return usable;
 }
 
+// Sets the prices of columns in whole units, those of the auction at first. Where a plan is given,
+// or columns are few, prices are refined, and shortest paths place what is left.
+template <class C>
+__device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held,
+                              float epsilon, bool is_given) {
+  PriceLabels<C> labels{team, c, w, held};
+  const int64_t bit = lowest_bit(labels);
+  labels.begin(bit);
+  if (!is_given && !has_few_columns(c.p.n, c.p.m)) return;
+  refine_prices(labels, is_given);
+  int64_t step = bit;
+  while (double(step) < double(epsilon) * c.units_per_normal) step *= 2;
+  FreeMass<C>(labels).run(bit, step);
+  team.each(c.p.m, [&](int64_t j) {
+    if (c.demand[j] > 0) w.v[j] = float(double(labels.price(j)) / c.units_per_normal);
+  });
+  team.sync();
+}
+
 // An optimal basis for the costs as they are now. Returns whether it does without forbidden pairs.
 template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
-  const Holding* const held = hold_auction(team, c, w, start_warm(team, c, w));
+  const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
+  Auction<C> auction{team, c, w};
+  Holding* const held = hold_auction(auction, start_warm(team, c, w), start);
+  settle_prices(team, c, w, held, auction.epsilon, start != nullptr);
   if (team.rank == 0) grow_basis(tree, held);
   team.sync();
   const int32_t pivots = pivot_to_optimum(tree, team);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/host_device.h"
 #include "transport/cpu/problem.h"
 
 namespace jaxmatch {
@@ -25,6 +26,12 @@ constexpr int kThreads = 128;  // several warps, each of which costs an emulator
 #else
 constexpr int kThreads = 1024;
 #endif
+
+// Whether rows are so many more than columns that paths among these are short.
+JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
+  constexpr int64_t kRowsPerColumn = 16;
+  return n / kRowsPerColumn >= m;
+}
 
 // The first problem of a batch, and the memory of all.
 struct TransportBatch {
