@@ -35,13 +35,20 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 
     def solve(problem: AssignmentProblem) -> Assignment:
         """Decides again: under `vmap` the batch is larger than it was outside."""
-        if not _prefers_core(problem):
-            return _jonker_volgenant(problem, maximize=maximize)
-        block = _has_block_auction(problem) and _fits_a_block(problem)
-        cuda = _core_or_block if block else partial(_on_large, method="core")
-        return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
+        return _by_platform(problem, cpu=_on_cpu, cuda=on_cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
+
+
+def on_cuda(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
+    """What `"auto"` runs on a GPU for a whole batch."""
+    if not _prefers_core(problem):
+        solve = _on_cuda if native.fits_cuda(problem.cost) else _beyond_blocks
+    elif _has_block_auction(problem) and _fits_a_block(problem):
+        solve = _core_or_block
+    else:
+        solve = partial(_on_large, method="core")
+    return solve(problem, maximize=maximize)
 
 
 def _prefers_core(problem: AssignmentProblem) -> bool:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.result import Transport, result_float
-from jaxmatch._common.typing import Array
+from jaxmatch._common.typing import Array, Int
 from jaxmatch._ffi.call import Result, names_of, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
@@ -18,17 +18,29 @@ from jaxmatch._transport.problem import TransportProblem, coarsest
 
 
 def transport(
-    problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
+    problem: TransportProblem,
+    *,
+    maximize: bool,
+    platform: Literal["cpu", "cuda"],
 ) -> Transport:
     """Solves every problem of the batch in one native call. Arguments must be checked."""
     return counted(problem, maximize=maximize, platform=platform)[0]
 
 
 def counted(
-    problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
+    problem: TransportProblem,
+    *,
+    maximize: bool,
+    platform: Literal["cpu", "cuda"],
+    start_col: Int[Array, "... n"] | None = None,
 ) -> tuple[Transport, jnp.ndarray]:
-    """The result, and the numbers of bids and of pivots, `i32[..., 2]`."""
-    return _call("jaxmatch_transport", (problem.cost, 2), problem, {}, platform, maximize=maximize)
+    """The result, and the numbers of bids and of pivots, `i32[..., 2]`.
+
+    `start_col`: the columns of a plan with which CUDA begins, see ffi/transport/cpu/problem.h.
+    """
+    optional = {"start_col": (start_col, 1)}
+    first = (problem.cost, 2)
+    return _call("jaxmatch_transport", first, problem, optional, platform, maximize=maximize)
 
 
 def transport_points(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial as bind
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
-from jaxmatch._ffi.dispatch import by_platform
+from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._transport import xla as _xla_transport
 from jaxmatch._transport.dummies import (
@@ -28,6 +28,7 @@ from jaxmatch._transport.dummies import (
     with_dummies,
     without_dummies,
 )
+from jaxmatch._transport.equal_masses import may_be_equal, transport_on_cuda
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem, as_problem, coarsest
 
@@ -163,13 +164,29 @@ def duals_of(warm_start: Any) -> ArrayLike | None:
     return getattr(warm_start, "col_dual", warm_start)
 
 
-def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
-    def on(platform: Literal["cpu", "cuda"]) -> Callable[[TransportProblem], Transport]:
-        return bind(transport, maximize=maximize, platform=platform)
+def _auto(problem: TransportProblem, *, maximize: bool) -> Transport:
+    """Network simplex; on a GPU it begins with an assignment where masses are equal."""
+    if not may_be_equal(problem):
+        return _network_simplex(problem, maximize=maximize)
 
+    def solve(problem: TransportProblem) -> Transport:
+        """With the whole batch also under `vmap`: a condition for each problem would run both."""
+        return _by_platform(problem, transport_on_cuda, maximize=maximize)
+
+    return rebatch(solve)(problem)
+
+
+def _network_simplex(problem: TransportProblem, *, maximize: bool) -> Transport:
+    return _by_platform(problem, bind(transport, platform="cuda"), maximize=maximize)
+
+
+def _by_platform(
+    problem: TransportProblem, cuda: Callable[..., Transport], *, maximize: bool
+) -> Transport:
     by_jax = bind(twin, maximize=maximize)
-    sizes = problem.cost.shape[-2:]
-    return by_platform(by_jax, problem, cpu=on("cpu"), cuda=on("cuda"), sizes=sizes)
+    native = {"cpu": bind(transport, maximize=maximize, platform="cpu")}
+    native["cuda"] = bind(cuda, maximize=maximize)
+    return by_platform(by_jax, problem, **native, sizes=problem.cost.shape[-2:])
 
 
 def twin(problem: TransportProblem, *, maximize: bool) -> Transport:
@@ -192,7 +209,7 @@ def twin(problem: TransportProblem, *, maximize: bool) -> Transport:
 
 # Every name is accepted on every platform: without a native solver, the pure-JAX twin runs.
 METHODS: dict[str, Callable[..., Transport]] = {
-    "auto": _network_simplex,
+    "auto": _auto,
     "network_simplex": _network_simplex,
     "xla": twin,
 }
