@@ -35,15 +35,26 @@ __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   return usable;
 }
 
-// Sets the prices of columns in whole units, those of the auction at first. Where a plan is given,
-// or columns are few, prices are refined, and shortest paths place what is left.
+// Sets the prices of columns in whole units to those of the auction. They are coarse, so that duals
+// of costs with few bits have few bits, and float32 holds them.
+template <class C>
+__device__ void take_prices(Team team, const C& c, const Workspace& w) {
+  constexpr double kGrid = 0x1p-14;
+  team.each(c.p.m, [&](int64_t j) {
+    const double v = rint(double(w.v[j]) / kGrid) * kGrid * c.units_per_normal;
+    w.price[c.p.n + j] = fabs(v) < 0x1p60 ? int64_t(rint(v)) : int64_t{0};
+  });
+  team.sync();
+}
+
+// The same after a plan that was given, or an auction for few columns: prices are refined, and
+// shortest paths place what is left.
 template <class C>
 __device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held,
                               float epsilon, bool is_given) {
   PriceLabels<C> labels{team, c, w, held};
   const int64_t bit = lowest_bit(labels);
   labels.begin(bit);
-  if (!is_given && !has_few_columns(c.p.n, c.p.m)) return;
   refine_prices(labels, is_given);
   int64_t step = bit;
   while (double(step) < double(epsilon) * c.units_per_normal) step *= 2;
@@ -61,7 +72,11 @@ __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
   Auction<C> auction{team, c, w};
   Holding* const held = hold_auction(auction, start_warm(team, c, w), start);
-  settle_prices(team, c, w, held, auction.epsilon, start != nullptr);
+  if (start || has_few_columns(c.p.n, c.p.m)) {
+    settle_prices(team, c, w, held, auction.epsilon, start != nullptr);
+  } else {
+    take_prices(team, c, w);
+  }
   if (team.rank == 0) grow_basis(tree, held);
   team.sync();
   const int32_t pivots = pivot_to_optimum(tree, team);

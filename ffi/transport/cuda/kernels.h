@@ -27,10 +27,11 @@ constexpr int kThreads = 128;  // several warps, each of which costs an emulator
 constexpr int kThreads = 1024;
 #endif
 
-// Whether rows are so many more than columns that paths among these are short.
+// Whether rows are so many more than columns that paths among these are short. (20,000 x 256 take
+// 11 % more by paths than by pivots, 20,000 x 64 37 % less.)
 JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
-  constexpr int64_t kRowsPerColumn = 16;
-  return n / kRowsPerColumn >= m;
+  constexpr int64_t kRowsPerColumn = 16, kMostColumns = 128;
+  return m <= kMostColumns && n / kRowsPerColumn >= m;
 }
 
 // The first problem of a batch, and the memory of all.
