@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -41,6 +43,17 @@ def in_turn(calls: dict[str, Callable[[], Any]], times: int) -> dict[str, float]
             call()
             spent[name].append(time.perf_counter() - start)
     return {name: statistics.median(seconds) for name, seconds in spent.items()}
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Threads that begin here, as those of the native solvers do, share one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def has_device_clock() -> bool:

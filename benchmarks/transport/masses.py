@@ -10,10 +10,7 @@ equal masses, Zipf, Dirichlet or gamma weights. Every answer must be `OPTIMAL`, 
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
@@ -24,7 +21,7 @@ from tqdm import tqdm
 import jaxmatch as jm
 from benchmarks.common import options, record
 from benchmarks.common.record import Row
-from benchmarks.common.timing import timed
+from benchmarks.common.timing import one_core, timed
 
 
 class Case(NamedTuple):
@@ -111,15 +108,6 @@ def problems(case: Case) -> tuple[np.ndarray, ...]:
     )
     at = np.arange(case.problems) % count
     return tuple(x[at] for x in drawn)
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Threads that begin here, as those of the native solvers do, share one core."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    yield
-    os.sched_setaffinity(0, before)
 
 
 def measure(case: Case, on_core: bool) -> Row:

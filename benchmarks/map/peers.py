@@ -1,0 +1,57 @@
+"""Solvers of others for one problem of a map: functions of its arrays that return the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
+
+
+Peer = Callable[..., float]
+
+
+def _paid(cost: np.ndarray, rows: Any, cols: Any) -> float:
+    return float(cost[rows, cols].sum(dtype=np.float64))
+
+
+def scipy_assignment(cost: np.ndarray) -> float:
+    return _paid(cost, *linear_sum_assignment(cost))
+
+
+def lapx_assignment(cost: np.ndarray) -> float:
+    import lap
+
+    _, rows, cols = lap.lapjvx(np.asarray(cost, np.float64), extend_cost=True)
+    return _paid(cost, rows, cols)
+
+
+def pot_transport(cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> float:
+    import ot
+
+    a, b = (np.asarray(x, np.float64) / np.sum(x, dtype=np.float64) for x in (supply, demand))
+    value: Any = ot.emd2(a, b, np.asarray(cost, np.float64), numItermax=10**9)
+    return float(supply.sum(dtype=np.float64) * value)
+
+
+def scipy_matching(edges: np.ndarray, n: int, _: Any) -> float:
+    graph = sp.csr_array((np.ones(len(edges), bool), (edges[:, 0], edges[:, 1])), (n, n))
+    return float((maximum_bipartite_matching(graph) >= 0).sum())
+
+
+def scipy_flow(edges: np.ndarray, n: int, capacity: np.ndarray) -> float:
+    graph = sp.csr_array((capacity, (edges[:, 0], edges[:, 1])), (n, n))
+    return float(maximum_flow(graph, 0, n - 1).flow_value)
+
+
+def _known(**solvers: tuple[str, Peer]) -> dict[str, Peer]:
+    """Those whose package is installed."""
+    return {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
+
+
+ASSIGNMENT = _known(scipy=("scipy", scipy_assignment), lapx=("lap", lapx_assignment))
+TRANSPORT = _known(POT=("ot", pot_transport))
