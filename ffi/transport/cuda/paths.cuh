@@ -7,10 +7,10 @@
 
 namespace jaxmatch::transport {
 
-// In phases. Rows with free mass pay `step` more than their least; prices fall until all pairs are
-// tight again. The columns whose prices have fallen are then the ends of tight paths from these
-// rows, which form a forest. Those with room ask for mass up the trees, level by level, and it
-// moves down.
+// It works in phases. Rows with free mass pay `step` more than their least, and prices fall until
+// all pairs are tight again. Tight paths then lead from these rows to all columns whose prices have
+// fallen, and form a forest. Columns with room ask for mass up the trees, level by level, and the
+// mass moves down.
 template <class C>
 struct FreeMass {
   PriceLabels<C>& labels;
@@ -30,7 +30,7 @@ struct FreeMass {
   // By node. What is asked of it, and what it gets.
   __device__ int64_t& asked(int64_t x) const { return w.mass[x]; }
   __device__ int64_t& got(int64_t x) const { return reinterpret_cast<int64_t*>(w.key)[x]; }
-  // The node before it on its path; kNone for the first ones.
+  // The node before it on its path; INT32_MAX for rows with free mass, and where no path leads.
   __device__ int32_t& before(int64_t x) const { return w.scratch[3][x]; }
   // The least column among the nodes after it, or after these, that asks.
   __device__ int32_t& first_col(int64_t x) const { return w.in_forest[x]; }
