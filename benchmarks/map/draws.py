@@ -237,8 +237,7 @@ def draw(seed: int, count: int) -> list[Callable[[], Draw]]:
     """`count` problems, made when they are called for. A longer list begins with the same ones."""
     names = [name for name in DRAW for _ in range(SHARES.get(name, 1))]
 
-    def made(k: int) -> Draw:
-        rng = np.random.default_rng([seed, k])
-        return DRAW[names[rng.integers(len(names))]](rng)
+    def one(rng: Rng) -> Callable[[], Draw]:
+        return partial(DRAW[names[rng.integers(len(names))]], rng)
 
-    return [partial(made, k) for k in range(count)]
+    return [one(np.random.default_rng([seed, k])) for k in range(count)]
