@@ -3,8 +3,9 @@
     python -m benchmarks.transport.masses [--quick] [--rows PATTERN] [--out FOLDER]
 
 Half moved clouds, LiDAR scans, heavy-tailed costs, large batches, and few columns or rows, with
-equal masses, Zipf, Dirichlet or gamma weights. Every answer must be `OPTIMAL`, pass
-`check_transport`, and cost on the GPU what it costs on the core. Writes
+equal masses, Zipf, Dirichlet or gamma weights. Every answer must be `OPTIMAL`, and
+cost on the GPU what it costs on the core; the first four of a batch must pass `check_transport`.
+A batch repeats 16 problems. A core is timed once, without a warm-up. Writes
 `transport_masses_gpu.json`.
 """
 

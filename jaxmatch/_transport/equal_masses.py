@@ -7,6 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._assignment import native, native_large
 from jaxmatch._assignment.methods import on_cuda
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._common.result import Transport, result_float
@@ -30,12 +31,13 @@ def counted_on_cuda(problem: TransportProblem, *, maximize: bool) -> tuple[Trans
 
 
 def may_be_equal(problem: TransportProblem) -> bool:
-    """Whether the shapes are those of an assignment in which nobody stays unmatched."""
+    """Whether this may be an assignment in which no row stays unmatched, of a size with kernels."""
     if is_symbolic(problem.cost.shape):
         return False
     *batch, n, m = problem.cost.shape
     others = (problem.row_mask, problem.col_mask, problem.moved)
-    return n == m and n > 1 and math.prod(batch) > 0 and all(x is None for x in others)
+    fits = native.fits_cuda(problem.cost) or native_large.fits_large(problem.cost, None)
+    return n == m and n > 1 and math.prod(batch) > 0 and fits and all(x is None for x in others)
 
 
 def equal_masses(problem: TransportProblem) -> Bool[Array, "..."]:

@@ -175,6 +175,12 @@ def test_paths_among_columns(library, shape, masses):
     assert (counts[:, 1] == 0).all()
 
 
+def test_equal_costs_of_few_columns(library):
+    """The auction tells nothing apart, and paths would move one row at a time."""
+    _, supply, demand = integers(14, 2, 90, 4, 1)
+    assert_as_on_cpu(library, np.full((2, 90, 4), 3, np.float32), supply, demand)
+
+
 @pytest.mark.parametrize("kind", ["optimal", "any", "part", "forbidden"])
 def test_given_plans(library, kind):
     """Equal masses begin with an assignment; a wrong one costs time alone."""

@@ -80,7 +80,7 @@ def test_shapes_without_assignments():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bfloat16"])
 @pytest.mark.parametrize("maximize", [False, True])
 def test_on_a_gpu(dtype, maximize):
-    """The optimum of the CPU, under `vmap` the same bits; equal masses need no pivots."""
+    """The optimum of the CPU, and the same bits under `vmap`."""
     kinds = ["equal", "any", "nothing", "rows", "forbidden", "equal"]
     with x64(True):
         cost, supply, demand = batch(kinds)

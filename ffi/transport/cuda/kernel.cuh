@@ -72,7 +72,8 @@ __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
   Auction<C> auction{team, c, w};
   Holding* const held = hold_auction(auction, start_warm(team, c, w), start);
-  if (start || has_few_columns(c.p.n, c.p.m)) {
+  // Where all costs are equal the auction leaves all rows free, and any place will do.
+  if (start || (has_few_columns(c.p.n, c.p.m) && auction.epsilon > 0)) {
     settle_prices(team, c, w, held, auction.epsilon, start != nullptr);
   } else {
     take_prices(team, c, w);
