@@ -182,8 +182,8 @@ struct PartCost {
   }
 };
 
-// By one block. The cost of the plan in w.key and w.mass, for the first thread. Few arcs are added
-// by one thread, in their order; of many, each thread adds a part.
+// By one block. The cost of a plan, for the first thread, from the costs in w.flow and the masses
+// in w.mass. Few arcs are added by one thread, in their order; of many, each thread adds a part.
 template <class C>
 __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t count, double unit,
                           bool real) {
@@ -195,8 +195,7 @@ __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t cou
     PartCost own;
     const int32_t first = int32_t(t) * width, last = min(first + width, count);
     for (int32_t k = first; k < last; ++k) {
-      const auto raw = c.raw(int64_t(w.key[k] >> 32), int64_t(uint32_t(w.key[k])));
-      own.add(c, w, k, raw, real);
+      own.add(c, w, k, typename C::Raw(w.flow[k]), real);
     }
     part[t] = own;
   });
@@ -231,6 +230,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
     } else {
       write_mass(p, k, w.mass[k], masses.unit);
     }
+    w.flow[k] = int64_t(t.c.raw(p.rows[k], p.cols[k]));
   });
   write_plan_end(team, p, count);
   team.sync();
