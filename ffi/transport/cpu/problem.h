@@ -43,7 +43,7 @@ struct TransportProblem {
   // mass moves between others if the pair of the dummies is forbidden, and at least so much if not.
   const void* moved;
   const void* start_dual;  // [m] in result_dtype: where the auction starts
-  // [n] columns, each at most once, or -1: a GPU begins with this plan in place of an auction's,
+  // [n] columns, each at most once, or -1: a GPU begins with this plan instead of an auction,
   // unless its first column is -1.
   const int32_t* start_col;
 

@@ -20,7 +20,7 @@ struct FreeMass {
   const Holdings h;
   int32_t first_round = 0;  // of this phase
 
-  __device__ FreeMass(PriceLabels<C>& labels)
+  __device__ explicit FreeMass(PriceLabels<C>& labels)
       : labels(labels),
         team(labels.team),
         c(labels.c),

@@ -69,6 +69,7 @@ struct Plan {
   // a row has too many for that.
   __device__ bool sort_by_counting(int32_t arcs) const {
     constexpr int32_t kMostOfRow = 64;
+    if (arcs > w.holdings) return false;
     const int32_t buckets = int32_t(team.s.problem.n) + 1;
     int32_t* const end = w.scratch[3];  // first counts, then places, then ends of buckets
     Arc* const sorted = reinterpret_cast<Arc*>(w.pool[0]);
