@@ -54,9 +54,9 @@ class _Prepared(NamedTuple):
 def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
     """Decorator of solvers. `looked_at`: arguments whose values a compiled program cannot read.
 
-    With one of these nothing is compiled. `unless`: arguments whose values the function reads
-    unless another one is given; then nothing is kept at all. Calls with anything but plain arrays
-    and options run the function itself.
+    With one of these nothing is compiled. `unless`: arguments, each with a partner. The function
+    reads the values of such an argument that is given without its partner, and nothing is kept.
+    Calls with anything but plain arrays and options run the function itself.
     """
 
     def decorate(function: Function) -> Function:

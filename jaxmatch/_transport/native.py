@@ -18,10 +18,7 @@ from jaxmatch._transport.problem import TransportProblem, coarsest
 
 
 def transport(
-    problem: TransportProblem,
-    *,
-    maximize: bool,
-    platform: Literal["cpu", "cuda"],
+    problem: TransportProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> Transport:
     """Solves every problem of the batch in one native call. Arguments must be checked."""
     return counted(problem, maximize=maximize, platform=platform)[0]

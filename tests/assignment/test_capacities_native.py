@@ -52,7 +52,7 @@ def amounts(rng: Any, size: int, most: int, dtype: Any) -> np.ndarray:
 
 
 def drawn(dtype: str, names: tuple[str, ...]) -> tuple[np.ndarray, dict[str, Any], bool]:
-    """Costs, the arrays beside them, and whether to maximize."""
+    """Costs, the other arrays, and whether to maximize."""
     rng = np.random.default_rng(len(dtype) + 10 * len(names))
     maximize = "maximize" in names
     cost = numbers(rng, (BATCH, N, M), numpy_dtype(dtype), maximize)
