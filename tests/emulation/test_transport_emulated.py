@@ -161,24 +161,34 @@ def test_heavy_tails(library):
     assert (counts[:, 1] < 200).all()
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("masses", ["equal", "any", "integers"])
-@pytest.mark.parametrize("shape", [(200, 6), (96, 1), (700, 40)], ids=str)
-def test_paths_among_columns(library, shape, masses):
-    """Shortest paths among columns place what an auction leaves, and no pivot is left."""
+@pytest.mark.parametrize("shape", [(200, 6), (96, 1), (560, 35), (6, 200), (1, 40)], ids=str)
+def test_paths_among_columns(library, shape, masses, blocks):
+    """Shortest paths among few columns, or few rows, leave no pivot."""
     random, supply, demand = integers(12, 2, *shape, 1)
     cost = random.random((2, *shape)).astype(np.float32)
     if masses == "equal":
         supply, demand = (np.full((2, k), 1 / k) for k in shape)
     elif masses == "any":
         supply, demand = (random.dirichlet(np.ones(k), 2) for k in shape)
-    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1))
+    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1), blocks=blocks)
     assert (counts[:, 1] == 0).all()
 
 
-def test_equal_costs_of_few_columns(library):
-    """The auction tells nothing apart, and paths would move one row at a time."""
-    _, supply, demand = integers(14, 2, 90, 4, 1)
-    assert_as_on_cpu(library, np.full((2, 90, 4), 3, np.float32), supply, demand)
+@pytest.mark.parametrize("kind", ["equal", "alike", "few values"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "float64"])
+def test_ties_of_few_columns(library, kind, dtype):
+    """Rows that are alike go to different columns at once, in few searches."""
+    random, supply, demand = integers(14, 2, 600, 4, 1)
+    cost = {
+        "equal": np.full((2, 600, 4), 3),
+        "alike": np.tile(random.integers(0, 99, (2, 1, 4)), (1, 600, 1)),
+        "few values": random.integers(0, 3, (2, 600, 4)),
+    }[kind].astype(dtype)
+    _, counts = assert_as_on_cpu(library, cost, supply, demand)
+    assert (counts[:, 0] < 300).all()
+    assert (counts[:, 1] == 0).all()
 
 
 @pytest.mark.parametrize("kind", ["optimal", "any", "part", "forbidden"])
@@ -207,7 +217,8 @@ def test_given_plans(library, kind):
 def test_many_bids_for_a_column(library, few, most):
     """Columns hold far more than lanes, or get far more bids than they hold."""
     random, supply, demand = integers(11, 2, 300, 3, 1, most + 1)
-    cost = random.integers(0, 99, (2, 300, 3)).astype(np.int32)
+    cost = random.integers(0, 99, (2, 300, 20)).astype(np.int32)
+    demand = np.concatenate([demand, np.zeros((2, 17), np.int32)], 1)
     if few:  # the rest goes to a column that costs more
         demand[:, 2] += demand[:, 0] - few
         demand[:, 0] = few
@@ -249,12 +260,13 @@ def test_points(library, metric, shape, dtype):
     assert (counts == same).all()
 
 
-def test_few_columns(library):
+def test_many_holdings(library):
     """More holdings of a column than a warp has lanes."""
     random = np.random.default_rng(8)
-    cost = random.random((2, 150, 3)).astype(np.float32)
+    cost = random.random((2, 150, 12)).astype(np.float32)
     cost[1] = cost[1].argsort(1) + cost[1] / 99
     supply, demand = (random.dirichlet(np.ones(k), 2) for k in (150, 3))
+    demand = np.concatenate([demand, np.zeros((2, 9))], 1)
     _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2))
     assert (counts[:, 0] > 150).all()
 

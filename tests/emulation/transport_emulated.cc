@@ -15,6 +15,7 @@ inline int atomicCAS(int* at, int expected, int x) {
   if (found == expected) *at = x;
   return found;
 }
+inline unsigned atomicAdd(unsigned* at, unsigned x) { return *at += x, *at - x; }
 inline int atomicExch(int* at, int x) { return std::exchange(*at, x); }
 inline void __threadfence() {}
 
@@ -30,6 +31,7 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+inline unsigned __float2uint_rn(float x) { return unsigned(std::rint(x)); }
 
 // The emulator comes first.
 #include "transport/cuda/kernel.cuh"
@@ -45,7 +47,7 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
   using namespace jaxmatch::transport;
   using jaxmatch::shared_memory;
   const int64_t n = first->n, m = first->m;
-  int64_t shared_bytes = sizeof(Shared);
+  int64_t shared_bytes = int64_t(sizeof(Shared)) + few_columns_bytes(n, m);
   const auto fits = [&](int64_t more) {
     const bool yes = shared_bytes + more <= int64_t(sizeof shared_memory) && seed % 3 != 2;
     if (yes) shared_bytes += more;
@@ -53,6 +55,7 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
   };
   TransportBatch batch{};
   batch.first = *first;
+  batch.size = size;
   batch.blocks = blocks;
   batch.tree_in_shared = fits(tree_bytes(n + m + 1));
   batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
@@ -64,11 +67,13 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
   }
   std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
   const TransportKernel kernel = transport_kernel_for(*first);
-  const unsigned all = unsigned(size) * unsigned(blocks);
+  const int threads = threads_for(n, m);
+  // Some teams take several problems.
+  const unsigned teams = unsigned(seed % 2 ? size : (size + 1) / 2);
   if (blocks == 1) {
-    emulator::launch(all, kThreads, seed, [&] { kernel(batch); });
+    emulator::launch(teams, threads, seed, [&] { kernel(batch); });
   } else {
-    emulator::launch_together(all, kThreads, seed, shared_memory, size_t(shared_bytes),
-                              [&] { kernel(batch); });
+    emulator::launch_together(teams * unsigned(blocks), threads, seed, shared_memory,
+                              size_t(shared_bytes), [&] { kernel(batch); });
   }
 }

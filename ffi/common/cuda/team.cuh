@@ -26,27 +26,33 @@ __device__ inline int64_t warp_sum(int64_t x) {
   }
   return int64_t(sum);
 }
-// All threads call all functions in the same order. `Shared`, in the shared memory of a block, has
-// `slots`, a word for each warp, the count of `barriers` that the block has passed, and in its
-// `workspace` the `arrivals` of all blocks and two sets of `slots`.
+// All threads call all functions in the same order. `kTeamThreads` are those of a block, or 0 if a
+// kernel is launched with as many as its problem has work for. `Shared`, in the shared memory of a
+// block, has `slots`, a word for each warp, the count of `barriers` that the block has passed, and
+// in its `workspace` the `arrivals` of all blocks and two sets of `slots`.
 template <class Shared, int kTeamThreads>
 class TeamOf {
  public:
-  static constexpr int kTeamWarps = kTeamThreads / kWarpSize;  // of a block
-
   __device__ TeamOf(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
 
   // The first block without the others.
   __device__ TeamOf alone() const { return {s, 1, 0}; }
 
+  __device__ static int block_threads() {
+    return kTeamThreads > 0 ? kTeamThreads : int(blockDim.x);
+  }
+  __device__ static int block_warps() { return block_threads() / kWarpSize; }
   __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
   __device__ int warp_of_block() const { return int(threadIdx.x) / kWarpSize; }
   // Consecutive warps are in different blocks.
   __device__ int warp() const { return warp_of_block() * blocks + rank; }
-  __device__ int warps() const { return kTeamWarps * blocks; }
+  __device__ int warps() const { return block_warps() * blocks; }
   __device__ int thread() const { return warp() * kWarpSize + lane(); }
-  __device__ int threads() const { return kTeamThreads * blocks; }
-  __device__ void sync_block() const { __barrier_sync_count(0, kTeamThreads); }
+  __device__ int threads() const { return block_threads() * blocks; }
+  __device__ void sync_block() const {
+    if (is_warp()) return __syncwarp();
+    __barrier_sync_count(0, block_threads());
+  }
   // Writes before it are seen by all threads after it.
   __device__ void sync() const {
     sync_block();
@@ -95,14 +101,16 @@ class TeamOf {
   __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
     a = warp_least(a);
     b = warp_least(b);
-    if (lane() == 0) {
-      s.slots[0][warp_of_block()] = a;
-      s.slots[1][warp_of_block()] = b;
+    if (!is_warp()) {
+      if (lane() == 0) {
+        s.slots[0][warp_of_block()] = a;
+        s.slots[1][warp_of_block()] = b;
+      }
+      sync_block();
+      a = warp_least(lane() < block_warps() ? s.slots[0][lane()] : ~uint64_t(0));
+      b = warp_least(lane() < block_warps() ? s.slots[1][lane()] : ~uint64_t(0));
+      sync_block();
     }
-    sync_block();
-    a = warp_least(lane() < kTeamWarps ? s.slots[0][lane()] : ~uint64_t(0));
-    b = warp_least(lane() < kTeamWarps ? s.slots[1][lane()] : ~uint64_t(0));
-    sync_block();
     if (blocks == 1) return;
     const Slots& slots = exchange(a, b);
     a = b = ~uint64_t(0);
@@ -142,6 +150,7 @@ class TeamOf {
   const int blocks, rank;
 
  private:
+  __device__ static bool is_warp() { return kTeamThreads == 0 && blockDim.x == kWarpSize; }
   __device__ static void least_of_warp(uint64_t& key, uint64_t& index) {
     const uint64_t least = warp_least(key);
     index = warp_least(key == least ? index : ~uint64_t(0));
@@ -149,13 +158,14 @@ class TeamOf {
   }
   __device__ void least_of_block(uint64_t& key, uint64_t& index) const {
     least_of_warp(key, index);
+    if (is_warp()) return __syncwarp();
     if (lane() == 0) {
       s.slots[0][warp_of_block()] = key;
       s.slots[1][warp_of_block()] = index;
     }
     sync_block();
     key = index = ~uint64_t(0);
-    if (lane() < kTeamWarps) {
+    if (lane() < block_warps()) {
       key = s.slots[0][lane()];
       index = s.slots[1][lane()];
     }
@@ -165,9 +175,10 @@ class TeamOf {
   template <class F>
   __device__ int64_t reduce_in_block(int64_t x, const F& reduce_in_warp) const {
     x = reduce_in_warp(x);
+    if (is_warp()) return __syncwarp(), x;
     if (lane() == 0) s.slots[0][warp_of_block()] = uint64_t(x);
     sync_block();
-    x = reduce_in_warp(lane() < kTeamWarps ? int64_t(s.slots[0][lane()]) : 0);
+    x = reduce_in_warp(lane() < block_warps() ? int64_t(s.slots[0][lane()]) : 0);
     sync_block();
     return x;
   }

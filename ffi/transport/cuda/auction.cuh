@@ -254,7 +254,7 @@ struct Auction {
     const int32_t* rows = list(turn);
     const int32_t m = int32_t(c.p.m);
     int32_t shares = 1;
-    while (shares < kWarps && count * shares * 2 <= team.warps() &&
+    while (shares < team.block_warps() && count * shares * 2 <= team.warps() &&
            m >= shares * 2 * RowScan<C>::kLeastWidth) {
       shares *= 2;
     }
@@ -328,7 +328,7 @@ struct Auction {
     const CostRange range = range_of_costs(team, c, w);
     if (!(range.spread > 0 && range.spread < kFarFloat)) return;
     bool rises = range.has_tail();
-    const Schedule s = schedule_for(rows, int32_t(c.p.m), rises);
+    const Schedule s = schedule_for(rows, rises);
     for (epsilon = range.scale * (warm ? fminf(s.last, s.first) : s.first);; epsilon *= s.factor) {
       begin();
       if (w.control->full != 0) return;

@@ -10,8 +10,9 @@ namespace jaxmatch::transport {
 // Sums of costs along a path of a basis stay below this.
 constexpr double kMostOnPath = 0x1p61;
 
-template <class Type>
+template <class T>
 struct Costs {
+  using Type = T;
   using Raw = typename Type::Raw;
   static constexpr bool kInteger = Type::kIntegral;
   static constexpr bool kComputed = RowOf<Type>::Row::kComputed;

@@ -174,11 +174,11 @@ struct Forest {
   }
 };
 
-// The first basis, after an auction. By the first block.
+// The first basis. By the first block.
 template <class C>
-__device__ void grow_basis(Tree<C> tree, const Holding* held) {
+__device__ void grow_basis(Tree<C> tree, const Holding* held, bool turned) {
   const Plan plan{tree.team, tree.w};
-  list_plan(plan, tree.c, held);
+  list_plan(plan, tree.c, held, turned);
   Forest<C>(tree, plan.sort()).grow();
 }
 

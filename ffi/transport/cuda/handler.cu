@@ -16,7 +16,7 @@ namespace {
 // each other at barriers.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
   const int64_t n = batch.first.n, m = batch.first.m;
-  const int64_t pairs = has_few_columns(n, m) ? 1 << 14 : 1 << 16;  // of a block, at least
+  const int64_t pairs = has_few_columns(n, m) ? 1 << 12 : 1 << 16;  // of a block, at least
   const int64_t useful = n * m / pairs;
   const int64_t most =
       std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
@@ -36,7 +36,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
   const int64_t n = batch.first.n, m = batch.first.m;
-  int64_t shared_bytes = sizeof(Shared);
+  int64_t shared_bytes = int64_t(sizeof(Shared)) + few_columns_bytes(n, m);
   const auto fits = [&](int64_t more) {
     const bool yes = shared_bytes + more <= gpu.shared_bytes;
     if (yes) shared_bytes += more;
@@ -44,6 +44,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   };
   TransportBatch work{};
   work.first = batch.first;
+  work.size = batch.size;
   work.blocks = blocks_of_each(batch, gpu.multiprocessors);
   work.tree_in_shared = fits(tree_bytes(n + m + 1));
   work.state_in_shared =
@@ -52,24 +53,20 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   work.workspace_bytes = bytes;
   const TransportKernel kernel = transport_kernel_for(batch.first);
   const void* const address = reinterpret_cast<const void*>(kernel);
+  const int threads = threads_for(n, m);
   if (work.blocks == 1) {
+    constexpr int kMostBlocksOfProcessor = 32;
     JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
-    constexpr int64_t kMost = 1 << 30;  // blocks of a launch
-    for (int64_t first = 0; first < batch.size; first += kMost) {
-      TransportBatch part = work;
-      part.first = problem_at(batch.first, first);
-      part.workspace += first * bytes;
-      const unsigned count = unsigned(std::min(batch.size - first, kMost));
-      kernel<<<count, kThreads, size_t(shared_bytes), stream>>>(part);
-      JAXMATCH_CUDA_CHECK(cudaGetLastError());
-    }
+    const int64_t most = int64_t(gpu.multiprocessors) * kMostBlocksOfProcessor;
+    kernel<<<unsigned(std::min(batch.size, most)), threads, size_t(shared_bytes), stream>>>(work);
+    JAXMATCH_CUDA_CHECK(cudaGetLastError());
     return ffi::Error::Success();
   }
   // The counts of arrivals at barriers begin at zero.
   JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(bytes), 0, sizeof(uint64_t),
                                         size_t(batch.size), stream));
   void* arguments[] = {&work};
-  JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, kThreads,
+  JAXMATCH_CUDA_CHECK(launch_cooperative(stream, address, int(batch.size) * work.blocks, threads,
                                          arguments, shared_bytes, gpu.shared_bytes));
   return ffi::Error::Success();
 }

@@ -5,6 +5,7 @@
 
 #include "transport/cuda/auction.cuh"
 #include "transport/cuda/balance.cuh"
+#include "transport/cuda/column_paths.cuh"
 #include "transport/cuda/finish.cuh"
 #include "transport/cuda/forest.cuh"
 #include "transport/cuda/kernels.h"
@@ -47,38 +48,46 @@ __device__ void take_prices(Team team, const C& c, const Workspace& w) {
   team.sync();
 }
 
-// The same after a plan that was given, or an auction for few columns: prices are refined, and
-// shortest paths place what is left.
+// The same after a plan that was given: prices are refined, and shortest paths place what is left.
 template <class C>
-__device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held,
-                              float epsilon, bool is_given) {
+__device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held) {
   PriceLabels<C> labels{team, c, w, held};
   const int64_t bit = lowest_bit(labels);
   labels.begin(bit);
-  refine_prices(labels, is_given);
-  int64_t step = bit;
-  while (double(step) < double(epsilon) * c.units_per_normal) step *= 2;
-  FreeMass<C>(labels).run(bit, step);
+  refine_prices(labels);
+  FreeMass<C>(labels).run(bit);
   team.each(c.p.m, [&](int64_t j) {
     if (c.demand[j] > 0) w.v[j] = float(double(labels.price(j)) / c.units_per_normal);
   });
   team.sync();
 }
 
+// Holdings and prices to begin with. Returns the holdings.
+template <class C>
+__device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
+  const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
+  const bool warm = start_warm(team, c, w);
+  if (has_few_columns(c.p.n, c.p.m)) {
+    const int32_t searches = plan_few_columns(team, c, w, warm);
+    team.one([&] { w.control->bids = searches; });
+    return w.pool[0];
+  }
+  Auction<C> auction{team, c, w};
+  Holding* const held = hold_auction(auction, warm, start);
+  if (start) {
+    settle_prices(team, c, w, held);
+  } else {
+    take_prices(team, c, w);
+  }
+  return held;
+}
+
 // An optimal basis for the costs as they are now. Returns whether it does without forbidden pairs.
 template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
-  const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
-  Auction<C> auction{team, c, w};
-  Holding* const held = hold_auction(auction, start_warm(team, c, w), start);
-  // Where all costs are equal the auction leaves all rows free, and any place will do.
-  if (start || (has_few_columns(c.p.n, c.p.m) && auction.epsilon > 0)) {
-    settle_prices(team, c, w, held, auction.epsilon, start != nullptr);
-  } else {
-    take_prices(team, c, w);
-  }
-  if (team.rank == 0) grow_basis(tree, held);
+  Holding* const held = hold_masses(team, c, w);
+  if (team.rank == 0) grow_basis(tree, held, has_few_columns(c.p.n, c.p.m) && c.p.n < c.p.m);
   team.sync();
   const int32_t pivots = pivot_to_optimum(tree, team);
   team.one([&] {
@@ -157,26 +166,34 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
   solve_levels(team, c, w, tree_in_shared, found, needed, shorter);
 }
 
+// Teams take problems in turn, each in the workspace of its first one.
 template <class Type>
 __global__ void __launch_bounds__(kThreads, 1)
     transport_kernel(const __grid_constant__ TransportBatch batch) {
   Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
-  const int64_t k = blockIdx.x / unsigned(batch.blocks);
+  const int64_t first = blockIdx.x / unsigned(batch.blocks);
+  const int64_t teams = gridDim.x / unsigned(batch.blocks);
   if (threadIdx.x == 0) {
+    const int64_t n = batch.first.n, m = batch.first.m;
     shared.barriers = 0;
-    shared.levels = CostLevels{};
-    shared.problem = problem_at(batch.first, k);
-    shared.workspace =
-        Workspace(batch.workspace + k * batch.workspace_bytes, batch.first.n, batch.first.m);
+    shared.problem = batch.first;
+    shared.workspace = Workspace(batch.workspace + first * batch.workspace_bytes, n, m);
     if (batch.state_in_shared) {
-      shared.workspace.move_state(shared.state(batch.tree_in_shared), batch.first.n, batch.first.m);
+      shared.workspace.move_state(shared.state(batch.tree_in_shared), n, m);
     }
   }
-  __barrier_sync_count(0, kThreads);
-  const Workspace& w = shared.workspace;
-  Team team(shared, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
-  Costs<Type> c{shared.problem, w.supply, w.demand};
-  solve_transport(team, c, w, batch.tree_in_shared);
+  const Team team(shared, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
+  for (int64_t k = first; k < batch.size; k += teams) {
+    if (k != first) team.sync();
+    if (threadIdx.x == 0) {
+      shared.levels = CostLevels{};
+      shared.problem = problem_at(batch.first, k);
+    }
+    team.sync_block();
+    const Workspace& w = shared.workspace;
+    Costs<Type> c{shared.problem, w.supply, w.demand};
+    solve_transport(team, c, w, batch.tree_in_shared);
+  }
 }
 
 template <class Type>

@@ -22,21 +22,24 @@ struct FloatPoints;
 struct DoublePoints;
 
 #ifdef JAXMATCH_EMULATED
-constexpr int kThreads = 128;  // several warps, each of which costs an emulator time
+constexpr int kThreads = 128;  // of a block, at most; each warp costs an emulator time
 #else
 constexpr int kThreads = 1024;
 #endif
+constexpr int kLeastThreads = 32;
 
-// Whether rows are so many more than columns that paths among these are short. (20,000 x 256 take
-// 11 % more by paths than by pivots, 20,000 x 64 37 % less.)
-JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
-  constexpr int64_t kRowsPerColumn = 16, kMostColumns = 128;
-  return m <= kMostColumns && n / kRowsPerColumn >= m;
+// Threads of a block: as many as nodes, in large problems as a block may have. It does not depend
+// on the size of the batch, as sums of floats depend on it.
+JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
+  int threads = kLeastThreads;
+  while (threads < kThreads && threads < n + m) threads *= 2;
+  return threads;
 }
 
 // The first problem of a batch, and the memory of all.
 struct TransportBatch {
   TransportProblem first;
+  int64_t size;
   int blocks;  // of each problem
   bool tree_in_shared, state_in_shared;
   char* workspace;

@@ -38,7 +38,7 @@ __device__ void split_levels(Team team, const C& c, const Workspace& w, double o
   Shared& s = team.s;
   constexpr int kBoth = 2 * kExponentWords;
   team.each(kBoth, [&](int64_t k) { w.control->exponents[k] = 0; });
-  for (int k = int(threadIdx.x); k < kBoth; k += kThreads) s.exponents[k] = 0;
+  for (int k = int(threadIdx.x); k < kBoth; k += team.block_threads()) s.exponents[k] = 0;
   team.sync();
   const auto see = [&](uint32_t* words, int e) {
     const uint32_t bit = 1u << (e % 32);
@@ -53,7 +53,7 @@ __device__ void split_levels(Team team, const C& c, const Workspace& w, double o
       },
       [] {});
   team.sync_block();
-  for (int k = int(threadIdx.x); k < kBoth; k += kThreads) {
+  for (int k = int(threadIdx.x); k < kBoth; k += team.block_threads()) {
     if (s.exponents[k] != 0) atomicOr(&w.control->exponents[k], s.exponents[k]);
   }
   team.sync();

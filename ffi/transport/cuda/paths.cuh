@@ -235,10 +235,10 @@ struct FreeMass {
 
   // Begins with tight pairs. Some free mass may be left. After a phase that moves a good part,
   // tight paths are left: a step of one `bit` finds them.
-  __device__ void run(int64_t bit, int64_t step) {
+  __device__ void run(int64_t bit) {
     constexpr int64_t kMostLowered = int64_t(1) << 57, kGrows = 4, kGoodPart = 32;
     constexpr int32_t kMostPhases = 4096;
-    int64_t left = free_mass(), lowered = 0;
+    int64_t left = free_mass(), lowered = 0, step = bit;
     bool again = false;
     for (int32_t phase = 0; left > 0 && phase < kMostPhases && lowered < kMostLowered; ++phase) {
       const int64_t own = again ? bit : step;

@@ -25,8 +25,8 @@ struct Plan {
   __device__ int32_t sort() const {
     team.sync();
     const int32_t arcs = count();
-    constexpr int32_t kFewArcs = 4 * kThreads;
-    if (arcs <= kFewArcs || !sort_by_counting(arcs)) sort_bitonic(arcs);
+    const int32_t few = 4 * team.block_threads();
+    if (arcs <= few || !sort_by_counting(arcs)) sort_bitonic(arcs);
     return arcs;
   }
 
@@ -106,7 +106,8 @@ struct Plan {
   }
   // Each number becomes the sum of those before it.
   __device__ void sum_before(int32_t* x, int32_t count) const {
-    const int32_t part = (count + kThreads - 1) / kThreads, first = int32_t(threadIdx.x) * part;
+    const int32_t part = (count + team.block_threads() - 1) / team.block_threads(),
+                  first = int32_t(threadIdx.x) * part;
     const int32_t last = min(first + part, count), lane = team.lane();
     int32_t own = 0;
     for (int32_t k = first; k < last; ++k) own += x[k];
@@ -120,7 +121,7 @@ struct Plan {
     const int32_t of_warp = scanned(own);
     if (lane == kWarpSize - 1) team.s.slots[0][team.warp_of_block()] = uint64_t(of_warp);
     team.sync_block();
-    const int32_t ends = scanned(lane < kWarps ? int32_t(team.s.slots[0][lane]) : 0);
+    const int32_t ends = scanned(lane < team.block_warps() ? int32_t(team.s.slots[0][lane]) : 0);
     const int32_t mine = team.warp_of_block();
     const int32_t before_warp = __shfl_sync(kAllLanes, ends, mine > 0 ? mine - 1 : 0);
     int32_t before = of_warp - own + (mine > 0 ? before_warp : 0);
@@ -135,16 +136,18 @@ struct Plan {
 
 // Lists what columns hold after an auction, and gives the free mass of each row to its best columns
 // with room, or to forbidden ones if need be.
+// `turned`: rows hold mass of columns.
 template <class C>
-__device__ void list_plan(const Plan& plan, const C& c, const Holding* pool) {
+__device__ void list_plan(const Plan& plan, const C& c, const Holding* pool, bool turned) {
   Team team = plan.team;
   const Workspace& w = plan.w;
   plan.clear();
-  team.each_by_warp(c.p.m, [&](int64_t j) {
+  team.each_by_warp(turned ? c.p.n : c.p.m, [&](int64_t j) {
     const Segment s = w.segment[j];
     for (int32_t k = team.lane(); k < s.count; k += kWarpSize) {
       const Holding& own = pool[s.first + k];
-      plan.append(own.row, int32_t(j), own.mass);
+      if (own.mass == 0) continue;
+      plan.append(turned ? int32_t(j) : own.row, turned ? own.row : int32_t(j), own.mass);
     }
   });
   for (;;) {

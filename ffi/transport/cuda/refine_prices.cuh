@@ -223,11 +223,11 @@ struct LoosePairs {
 // Where the plan is not optimal, labels would fall forever: after some rounds the pairs that are
 // not tight are given up. A plan that is given is optimal but for roundings.
 template <class C>
-__device__ void refine_prices(PriceLabels<C>& labels, bool is_given) {
-  constexpr int64_t kMostRounds = 64, kMostOfGiven = 4096;
+__device__ void refine_prices(PriceLabels<C>& labels) {
+  constexpr int64_t kMostRounds = 4096;
   // Each round moves prices by less than twice the greatest cost.
   const int64_t shorter = min(labels.c.p.n, labels.c.p.m);
-  if (labels.settle(min(is_given ? kMostOfGiven : kMostRounds, shorter))) return;
+  if (labels.settle(min(kMostRounds, shorter))) return;
   LoosePairs<C>{labels, labels.w}.run();
 }
 

@@ -60,8 +60,7 @@ struct Schedule {
   float first, factor, last;
   int32_t stop_part, last_stop_part;
 };
-__device__ inline Schedule schedule_for(int32_t rows, int32_t cols, bool has_tail) {
-  if (has_few_columns(rows, cols)) return {0.03f, 0.25f, 0.01f / float(rows), 64, 128};
+__device__ inline Schedule schedule_for(int32_t rows, bool has_tail) {
   if (has_tail) return {0.125f, 0.2f, 0x1p-20f, 16, 64};
   return {1.0f / 128, 0.2f, 1.1f / float(rows), 16, 64};  // the more rows, the more pivots it saves
 }

@@ -19,8 +19,8 @@ namespace jaxmatch::transport {
 
 using team::warp_least, team::warp_sum;
 
-constexpr int kWarps = kThreads / kWarpSize;  // of a block
-constexpr int32_t kNone = -1;                 // no row, column, node or holding
+constexpr int kMostWarps = kThreads / kWarpSize;  // of a block
+constexpr int32_t kNone = -1;                     // no row, column, node or holding
 constexpr double kFar = __builtin_huge_val();
 constexpr float kFarFloat = __builtin_huge_valf();
 
@@ -57,8 +57,8 @@ struct TwoLeast {
 
 // In the shared memory of a block.
 struct alignas(16) Shared {
-  TwoLeast part[kWarps];
-  uint64_t slots[2][kWarps];
+  TwoLeast part[kMostWarps];
+  uint64_t slots[2][kMostWarps];
   uint64_t barriers;  // that the block has passed
   CostLevels levels;
   CostMap map;
@@ -67,16 +67,19 @@ struct alignas(16) Shared {
   TransportProblem problem;
   Workspace workspace;
 
-  // The tree and the state follow, if they fit.
-  __device__ Visit* tour() { return reinterpret_cast<Visit*>(this + 1); }
+  // What few columns need follows, then the tree and the state, if they fit.
+  __device__ FewColumnsState* few() { return reinterpret_cast<FewColumnsState*>(this + 1); }
+  __device__ char* behind_few() {
+    return reinterpret_cast<char*>(this + 1) + few_columns_bytes(problem.n, problem.m);
+  }
+  __device__ Visit* tour() { return reinterpret_cast<Visit*>(behind_few()); }
   __device__ char* state(bool behind_tree) {
-    const int64_t nodes = workspace.nodes + 1;
-    return reinterpret_cast<char*>(this + 1) + (behind_tree ? tree_bytes(nodes) : 0);
+    return behind_few() + (behind_tree ? tree_bytes(workspace.nodes + 1) : 0);
   }
 };
 static_assert(sizeof(Shared) % 16 == 0);
 
-using Team = team::TeamOf<Shared, kThreads>;
+using Team = team::TeamOf<Shared, 0>;
 
 }  // namespace jaxmatch::transport
 

@@ -28,10 +28,10 @@ struct Marks {
   __device__ void each(int32_t nodes, const F& f) const {
     for (uint32_t left = bits; left != 0; left &= left - 1) {
       const int32_t place = __ffs(int(left)) - 1;
-      int32_t x = int32_t(threadIdx.x) + place * kThreads;
+      int32_t x = int32_t(threadIdx.x) + place * Team::block_threads();
       do {
         f(x);
-        x += kThreads;
+        x += Team::block_threads();
       } while (place == kBits - 1 && x < nodes);
     }
   }
@@ -66,7 +66,7 @@ struct Tree {
   }
   template <class F>
   __device__ void each_node(const F& f) const {
-    for (int32_t x = int32_t(threadIdx.x); x < nodes; x += kThreads) f(x);
+    for (int32_t x = int32_t(threadIdx.x); x < nodes; x += Team::block_threads()) f(x);
   }
   __device__ void set_price(int32_t x, int64_t price) const {
     w.price[x] = price;

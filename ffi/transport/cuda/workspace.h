@@ -8,6 +8,7 @@
 #include "common/host_device.h"
 #include "common/sizes.h"
 #include "common/status.h"
+#include "transport/cuda/few_columns_state.h"
 
 namespace jaxmatch::transport {
 
@@ -107,6 +108,14 @@ struct Workspace {
   Turned* turned;               // [nodes]
   int32_t* in_forest;           // [entries] flags of arcs
   int32_t* scratch[4];          // [nodes + 1]; in an auction the first one has bids of rows
+  // Of few columns: [kMostParts * few * few] lengths of arcs and their pairs, [few] prices and
+  // masses above the demand, [few] columns whose arcs have changed, and [kLoadsInTurn * few] sums
+  // of loads.
+  int64_t* length;
+  uint64_t* arc;
+  int64_t *col_price, *col_excess;
+  int32_t* changed;
+  uint32_t* load;
   int64_t nodes, holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
@@ -146,6 +155,13 @@ struct Workspace {
     take(base, turned, nodes);
     take(base, in_forest, entries);
     for (int32_t*& array : scratch) take(base, array, nodes + 1);
+    const int64_t few = has_few_columns(n, m) ? (n < m ? n : m) : 0;
+    take(base, length, kMostParts * few * few);
+    take(base, arc, kMostParts * few * few);
+    take(base, col_price, few);
+    take(base, col_excess, few);
+    take(base, changed, few);
+    take(base, load, kLoadsInTurn * few);
   }
 
   // Moves what is read and written most to `base`, in the shared memory of a block that works

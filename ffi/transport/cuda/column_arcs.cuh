@@ -1,0 +1,254 @@
+// Arcs between few columns, and the pairs behind them. The arc from a column to another one is the
+// pair of the first whose row would pay the least more in the second: its length.
+#ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
+
+#include "transport/cuda/few_columns.cuh"
+#include "transport/cuda/holdings.cuh"
+
+namespace jaxmatch::transport {
+
+// Pairs without mass stay in their places until a column runs out of room.
+// Functions that take most of the time work on copies, which stay in registers.
+template <class C>
+struct ColumnArcs {
+  const FewColumns<C> f;
+  const Team team;
+  const Workspace& w;
+  FewColumnsState& s;
+  const Holdings h;
+
+  static constexpr int64_t kNoArc = INT64_MAX;
+
+  __device__ explicit ColumnArcs(const FewColumns<C>& f)
+      : f(f), team(f.team), w(f.w), s(*f.team.s.few()), h(f.w, 0) {}
+
+  // Of the first block.
+  __device__ int64_t& length(int32_t j, int32_t k) const {
+    return reinterpret_cast<int64_t*>(&s + 1)[j * f.cols + k];
+  }
+  // Its row, and its place among those of column j.
+  __device__ uint64_t& pair(int32_t j, int32_t k) const { return w.arc[j * f.cols + k]; }
+  // Those of a part of the pairs of column j.
+  __device__ int32_t place_of(int32_t part, int32_t j, int32_t k) const {
+    return (part * f.cols + j) * f.cols + k;
+  }
+  __device__ int32_t parts(int32_t changed) const {
+    return max(1, min(kMostParts, team.blocks / max(changed, 1)));
+  }
+  __device__ static uint64_t pair_of(int32_t row, int32_t place) {
+    return uint64_t(uint32_t(row)) << 32 | uint32_t(place);
+  }
+  __device__ Holding& holding(int32_t j, uint64_t pair) const {
+    return h.pool[w.segment[j].first + int32_t(uint32_t(pair))];
+  }
+  __device__ int32_t& col_of(int32_t i) const { return w.scratch[0][i]; }
+  __device__ int32_t& is_split(int32_t i) const { return w.scratch[1][i]; }
+
+  template <class F>
+  __device__ void each_own_column(const F& g) const {
+    for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) g(k);
+  }
+
+  // Each row goes whole to the column where it pays least.
+  __device__ void place_rows() const {
+    each_own_column([&](int32_t k) {
+      s.load[k] = 0;
+      if (team.rank == 0) w.load[k] = 0;
+    });
+    team.sync();
+    const FewCosts<C> costs(f.costs);
+    f.each_row([&](int32_t i, bool exists) {
+      int64_t least = kNoArc;
+      int32_t col = INT32_MAX;
+      f.each_column([&](int, int32_t k) {
+        if (!exists || k >= f.cols || f.wanted(k) == 0) return;
+        const int64_t x = costs.exact(i, k) - w.col_price[k];
+        if (x >= least) return;
+        least = x;
+        col = k;
+      });
+      const int64_t all = f.of_group(least, [](int64_t x, int64_t y) { return min(x, y); });
+      col = f.of_group(least == all ? col : INT32_MAX,
+                       [](int32_t x, int32_t y) { return min(x, y); });
+      if (!exists || team.lane() % f.width != 0) return;
+      col_of(i) = col;
+      is_split(i) = 0;
+      atomicAdd(&s.load[col], 1u);
+    });
+    team.sync_block();
+    each_own_column([&](int32_t k) {
+      s.base[k] = s.load[k] > 0 ? int32_t(atomicAdd(&w.load[k], s.load[k])) : 0;
+      s.load[k] = 0;
+    });
+    team.sync();
+    team.one([&] {
+      int32_t first = 0;
+      for (int32_t k = 0; k < f.cols; ++k) {
+        const int32_t count = int32_t(w.load[k]), room = count + count / 4 + kWarpSize;
+        w.segment[k] = {first, count, room};
+        first += room;
+      }
+      w.control->used = first;
+    });
+    team.sync();
+    for (int32_t i = f.first_row() + int32_t(threadIdx.x); i < f.last_row();
+         i += team.block_threads()) {
+      const int64_t mass = f.mass(i);
+      if (mass == 0) continue;
+      const int32_t k = col_of(i);
+      h.pool[w.segment[k].first + s.base[k] + int32_t(atomicAdd(&s.load[k], 1u))] = {mass, 0, i};
+    }
+    team.sync();
+  }
+
+  // By one block: of all arcs from column j, for one of some parts of its pairs.
+  __device__ void find(int32_t j, int32_t part, int32_t parts) const {
+    ColumnArcs(*this).find_here(j, part, parts);
+  }
+
+  // Column k gets mass of a row, in the first block. By one warp. `whole`: all that the row has.
+  // Returns false if there is no place.
+  __device__ bool add(int32_t k, int32_t row, int64_t mass, bool whole) const {
+    return ColumnArcs(*this).add_here(k, row, mass, whole);
+  }
+
+ private:
+  __device__ void find_here(int32_t j, int32_t part, int32_t parts) const {
+    constexpr int kAtOnce = C::kComputed ? 1 : 4;  // pairs
+    const FewCosts<C> costs(f.costs);
+    const Segment own = w.segment[j];
+    const int32_t step = parts * team.block_warps();
+    int64_t least[kColumnsOfLane];
+    uint64_t first[kColumnsOfLane];
+#pragma unroll
+    for (int a = 0; a < kColumnsOfLane; ++a) {
+      least[a] = kNoArc;
+      first[a] = ~uint64_t(0);
+    }
+    for (int32_t q = part * team.block_warps() + team.warp_of_block(); q < own.count;
+         q += kAtOnce * step) {
+      Holding held[kAtOnce];
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        const int32_t at = q + b * step;
+        held[b] = at < own.count ? h.pool[own.first + at] : Holding{0, 0, 0};
+      }
+      include(costs, j, q, step, held, least, first);
+    }
+    join(j, part, least, first);
+  }
+
+  __device__ bool add_here(int32_t k, int32_t row, int64_t mass, bool whole) const {
+    Segment own = w.segment[k];
+    int32_t place = kNone;
+    if (!whole) {
+      for (int32_t q = h.lane; q < own.count; q += kWarpSize) {
+        if (h.pool[own.first + q].row == row) place = q;
+      }
+      place = int32_t(__reduce_max_sync(kAllLanes, uint32_t(place + 1))) - 1;
+    }
+    __syncwarp();
+    if (place == kNone) {
+      if (own.count == own.room && !grow(k, own)) return false;
+      place = own.count++;
+      if (h.lane == 0) h.pool[own.first + place] = {0, 0, row};
+      __syncwarp();
+    }
+    if (h.lane == 0) {
+      h.pool[own.first + place].mass += mass;
+      w.segment[k] = own;
+    }
+    const FewCosts<C> costs(f.costs);
+    const int64_t here = costs.exact(row, k);
+    for (int32_t other = h.lane; other < f.cols; other += kWarpSize) {
+      if (other == k || f.wanted(other) == 0) continue;
+      const int64_t x = costs.exact(row, other) - here;
+      const uint64_t mine = pair_of(row, place);
+      if (x > length(k, other) || (x == length(k, other) && mine > pair(k, other))) continue;
+      length(k, other) = x;
+      pair(k, other) = mine;
+    }
+    return true;
+  }
+  // Moves the pairs with mass to where there is room for more.
+  __device__ bool grow(int32_t k, Segment& own) const {
+    Segment more = own;
+    if (!h.reserve(more, own.count + 1)) return false;
+    more.count = 0;
+    for (int32_t first = 0; first < own.count; first += kWarpSize) {
+      const bool exists = first + h.lane < own.count;
+      const Holding held = exists ? h.pool[own.first + first + h.lane] : Holding{0, 0, 0};
+      const unsigned lanes = __ballot_sync(kAllLanes, held.mass > 0);
+      const int32_t place = more.first + more.count + __popc(lanes & lanes_below(h.lane));
+      if (held.mass > 0) h.pool[place] = held;
+      more.count += __popc(lanes);
+    }
+    __syncwarp();
+    own = more;
+    if (h.lane == 0) s.changed[k] = 1;
+    return true;
+  }
+
+  // Compares the arcs of some pairs of column j with the least. By one warp.
+  template <int N>
+  __device__ void include(const FewCosts<C>& costs, int32_t j, int32_t q, int32_t step,
+                          const Holding (&held)[N], int64_t (&least)[kColumnsOfLane],
+                          uint64_t (&first)[kColumnsOfLane]) const {
+    typename C::Raw raw[N][kColumnsOfLane], here[N];
+#pragma unroll
+    for (int b = 0; b < N; ++b) {
+      here[b] = costs.raw(held[b].row, j);
+#pragma unroll
+      for (int a = 0; a < kColumnsOfLane; ++a) {
+        if (a * kWarpSize >= f.cols) continue;
+        raw[b][a] = costs.raw(held[b].row, min(team.lane() + a * kWarpSize, f.cols - 1));
+      }
+    }
+    keep_loads_together();
+#pragma unroll
+    for (int b = 0; b < N; ++b) {
+      if (held[b].mass == 0) continue;
+      const int64_t less = costs.exact(here[b], held[b].row, j);
+#pragma unroll
+      for (int a = 0; a < kColumnsOfLane; ++a) {
+        if (a * kWarpSize >= f.cols) continue;
+        const int32_t k = min(team.lane() + a * kWarpSize, f.cols - 1);
+        const int64_t x = costs.exact(raw[b][a], held[b].row, k) - less;
+        const uint64_t mine = pair_of(held[b].row, q + b * step);
+        if (x > least[a] || (x == least[a] && mine > first[a])) continue;
+        least[a] = x;
+        first[a] = mine;
+      }
+    }
+  }
+  // Writes the least of all warps.
+  __device__ void join(int32_t j, int32_t part, const int64_t (&least)[kColumnsOfLane],
+                       const uint64_t (&first)[kColumnsOfLane]) const {
+#pragma unroll
+    for (int a = 0; a < kColumnsOfLane; ++a) {
+      if (a * kWarpSize >= f.cols) continue;
+      s.least[threadIdx.x] = least[a];
+      s.of_pair[threadIdx.x] = first[a];
+      team.sync_block();
+      const int32_t k = team.lane() + a * kWarpSize;
+      if (team.warp_of_block() == 0 && k < f.cols) {
+        int64_t x = kNoArc;
+        uint64_t mine = ~uint64_t(0);
+        for (int warp = 0; warp < team.block_warps(); ++warp) {
+          const int at = warp * kWarpSize + team.lane();
+          if (s.least[at] > x || (s.least[at] == x && s.of_pair[at] > mine)) continue;
+          x = s.least[at];
+          mine = s.of_pair[at];
+        }
+        w.length[place_of(part, j, k)] = k == j || f.wanted(k) == 0 ? kNoArc : x;
+        w.arc[place_of(part, j, k)] = mine;
+      }
+      team.sync_block();
+    }
+  }
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_

@@ -1,0 +1,193 @@
+// Problems with many rows and few columns, in costs that hardly ever tie. One with few rows and
+// many columns is turned: its rows are called columns here.
+#ifndef JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
+
+#include "assignment/pair_hash.h"
+#include "transport/cuda/costs.cuh"
+
+namespace jaxmatch::transport {
+
+// The costs by row and column. Copies live in registers.
+//
+// Exact costs have `shift` bits below the unit. A hash below the lowest bit of the costs makes
+// rows differ that are alike, by less than the costs of two paths do.
+template <class C>
+struct FewCosts {
+  using Raw = typename C::Raw;
+  using Row = typename RowOf<typename C::Type>::Row;
+  C c;
+  bool turned;
+  Row origin;
+  int64_t row_step, col_step;
+  int shift = 0;
+  uint32_t mask = 0;  // of the hash
+
+  __device__ explicit FewCosts(const C& c)
+      : c(c),
+        turned(c.p.n < c.p.m),
+        origin(c.row(0)),
+        row_step(turned ? 1 : c.p.m),
+        col_step(turned ? c.p.m : 1) {}
+
+  __device__ Raw raw(int64_t i, int64_t k) const {
+    if constexpr (C::kComputed) {
+      return turned ? c.raw(k, i) : c.raw(i, k);
+    } else {
+      return origin.from(i * row_step + k * col_step).raw(0);
+    }
+  }
+  __device__ int64_t exact(Raw x, int32_t i, int32_t k) const {
+    const int64_t hash = int64_t(assignment::pair_hash(uint32_t(i), uint32_t(k)) & mask);
+    return int64_t(uint64_t(c.units_of(x)) << shift) + hash;
+  }
+  __device__ int64_t exact(int32_t i, int32_t k) const { return exact(raw(i, k), i, k); }
+};
+
+template <class C>
+struct FewColumns {
+  Team team;
+  const C& c;
+  const Workspace& w;
+  const bool turned;
+  const int32_t rows, cols;
+  // A row has a group of lanes, which have its columns in turn.
+  const int32_t width, groups;
+  FewCosts<C> costs;
+  int64_t bit = 1;    // the lowest of all costs, in units
+  int64_t total = 0;  // mass
+  float typical = 0;  // difference of the two least costs of a row, as a magnitude; 0 if unknown
+  float spread = 0;   // of all costs
+
+  __device__ FewColumns(Team team, const C& c, const Workspace& w)
+      : team(team),
+        c(c),
+        w(w),
+        turned(c.p.n < c.p.m),
+        rows(int32_t(turned ? c.p.m : c.p.n)),
+        cols(int32_t(turned ? c.p.n : c.p.m)),
+        width(group_width(cols)),
+        groups(kWarpSize / width),
+        costs(c) {}
+
+  __device__ static int32_t group_width(int32_t cols) {
+    int32_t width = 1;
+    while (width < cols && width < kWarpSize) width *= 2;
+    return width;
+  }
+  __device__ int64_t mass(int64_t i) const { return turned ? c.demand[i] : c.supply[i]; }
+  __device__ int64_t wanted(int64_t k) const { return turned ? c.supply[k] : c.demand[k]; }
+  // Which part of the total a row has, as the ascent counts it.
+  __device__ float& part(int64_t i) const { return w.shadow[i]; }
+  // Sums of loads do not depend on the order of threads: they are whole parts of the total.
+  static constexpr float kWhole = 0x1p31f;
+  // Of the dual of column k in the problem, which is in whole units.
+  __device__ int64_t& price(int64_t k) const { return w.price[turned ? k : c.p.n + k]; }
+
+  // Within the groups of a warp; every lane of a group gets it.
+  template <class T, class F>
+  __device__ T of_group(T x, const F& join) const {
+    for (int step = width / 2; step > 0; step /= 2)
+      x = join(x, __shfl_xor_sync(kAllLanes, x, step));
+    return x;
+  }
+  // Those of this block are in succession.
+  __device__ int32_t first_row() const { return int32_t(int64_t(rows) * team.rank / team.blocks); }
+  __device__ int32_t last_row() const {
+    return int32_t(int64_t(rows) * (team.rank + 1) / team.blocks);
+  }
+  // All lanes of a warp call f(row of the lane's group, whether it exists and has mass).
+  template <class F>
+  __device__ void each_row(const F& f) const {
+    const int32_t last = last_row(), own = team.lane() / width;
+    for (int32_t i = first_row() + team.warp_of_block() * groups; i < last;
+         i += team.block_warps() * groups) {
+      f(i + own, i + own < last && mass(i + own) > 0);
+    }
+  }
+  // By a lane: f(a, column), where a counts the columns of the lane.
+  template <class F>
+  __device__ void each_column(const F& f) const {
+    const int32_t first = team.lane() % width;
+#pragma unroll
+    for (int a = 0; a < kColumnsOfLane; ++a) {
+      if (a * kWarpSize < cols) f(a, first + a * kWarpSize);
+    }
+  }
+
+  // Finds what the costs are like, and chooses the shift and the mask.
+  __device__ void survey() {
+    constexpr float kPart = 256;  // of a power of two, to which differences are rounded
+    const FewCosts<C> x(costs);
+    const int64_t forbidden = c.forbidden;
+    uint64_t bits = 0, most = 0;
+    int64_t logs = 0, counted = 0, own_total = 0;
+    float low = kFarFloat, high = -kFarFloat;
+    each_row([&](int32_t i, bool exists) {
+      float least = kFarFloat, next = kFarFloat;
+      each_column([&](int, int32_t k) {
+        if (!exists || k >= cols || wanted(k) == 0) return;
+        const auto raw = x.raw(i, k);
+        const int64_t units = x.c.units_of(raw);
+        if (units == forbidden && units != 0) return;
+        bits |= uint64_t(units);
+        most = max(most, uint64_t(units < 0 ? -units : units));
+        const float y = x.c.estimate(raw);
+        next = fminf(next, fmaxf(least, y));
+        least = fminf(least, y);
+        low = fminf(low, y);
+        high = fmaxf(high, y);
+      });
+      for (int step = width / 2; step > 0; step /= 2) {
+        const float other = __shfl_xor_sync(kAllLanes, least, step);
+        const float after = __shfl_xor_sync(kAllLanes, next, step);
+        next = fminf(fmaxf(least, other), fminf(next, after));
+        least = fminf(least, other);
+      }
+      if (!exists || team.lane() % width != 0) return;
+      own_total += mass(i);
+      if (next < kFarFloat && next > least) {
+        logs += int64_t(rintf(log2f(next - least) * kPart));
+        ++counted;
+      }
+    });
+    total = team.sum(own_total);
+    logs = team.sum(logs);
+    counted = team.sum(counted);
+    if (counted > 0) typical = exp2f(float(double(logs) / double(counted)) / kPart);
+    spread = float(team.most(high)) + float(team.most(-low));
+    uint64_t key = bits & (~bits + 1), none = 0;
+    key = key == 0 ? ~uint64_t(0) : key;
+    team.least(key, none);
+    bit = key < uint64_t(1) << 58 ? int64_t(key) : 1;
+    uint64_t key_most = ~most;
+    team.least(key_most, none);
+    choose_shift(double(~key_most));
+    const double whole = double(kWhole) / double(total);
+    for (int32_t i = first_row() + int32_t(threadIdx.x); i < last_row();
+         i += team.block_threads()) {
+      part(i) = float(double(mass(i)) * whole);
+    }
+    team.sync_block();
+  }
+
+ private:
+  __device__ void choose_shift(double most) {
+    constexpr int kMostShift = 20;
+    constexpr uint32_t kMostMask = (1u << 24) - 1;
+    const double arcs = most_arcs(cols);
+    int& shift = costs.shift;
+    uint32_t& mask = costs.mask;
+    while (c.forbidden == 0 && shift < kMostShift && most * arcs * 2 <= kMostOnPath / 2) {
+      most *= 2;
+      ++shift;
+    }
+    // A cycle is longer by less than the lowest bit.
+    const double below = double(bit) * double(1 << shift) / (2 * arcs);
+    while (mask < kMostMask && double(mask) * 2 + 1 < below) mask = 2 * mask + 1;
+  }
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_

@@ -1,0 +1,56 @@
+// What a problem with many rows and few columns, or the reverse, needs beside the workspace.
+#ifndef JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_STATE_H_
+#define JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_STATE_H_
+
+#include <cstdint>
+
+#include "common/host_device.h"
+#include "transport/cuda/kernels.h"
+
+namespace jaxmatch::transport {
+
+constexpr int kMostFewColumns = 128;
+constexpr int kWarpSizeOfFew = 32;
+constexpr int kColumnsOfLane = kMostFewColumns / kWarpSizeOfFew;
+constexpr int kLoadsInTurn = 3;
+constexpr int kMostParts = 4;  // of the pairs of a column, for different blocks
+
+// Whether paths among the shorter side are short beside what the longer side costs.
+JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
+  constexpr int64_t kRowsPerColumn = 16;
+  const int64_t few = n < m ? n : m, many = n < m ? m : n;
+  return few <= kMostFewColumns && many / kRowsPerColumn >= few;
+}
+
+// In the shared memory of a block. By column, but for the last two.
+struct alignas(16) FewColumnsState {
+  float v[kMostFewColumns];        // prices of the ascent
+  float wants[kMostFewColumns];    // of the load
+  uint32_t load[kMostFewColumns];  // of the rows of this block; then how many go there
+  int32_t base[kMostFewColumns];   // where those begin
+  // Of the first block.
+  int64_t price[kMostFewColumns];
+  int64_t excess[kMostFewColumns];   // mass above the demand
+  int32_t before[kMostFewColumns];   // the column before it on its path, or kNone
+  uint64_t pair[kMostFewColumns];    // the pair of that column that moves, as in `pair` below
+  int64_t had[kMostFewColumns];      // the mass of that pair
+  int64_t left[kMostFewColumns];     // what of it does not move
+  int64_t flow[kMostFewColumns];     // what moves to this column
+  int32_t owner[kMostFewColumns];    // the first column to which the same pair moves
+  int32_t order[kMostFewColumns];    // in which the search has found columns
+  int32_t changed[kMostFewColumns];  // lengths must be found again
+  // By warp and lane.
+  int64_t least[kThreads];
+  uint64_t of_pair[kThreads];
+};
+
+// The lengths of all arcs follow.
+JAXMATCH_HOST_DEVICE inline int64_t few_columns_bytes(int64_t n, int64_t m) {
+  if (!has_few_columns(n, m)) return 0;
+  const int64_t few = n < m ? n : m;
+  return (int64_t(sizeof(FewColumnsState)) + few * few * int64_t(sizeof(int64_t)) + 15) / 16 * 16;
+}
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_STATE_H_
