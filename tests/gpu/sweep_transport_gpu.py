@@ -126,7 +126,8 @@ def solve_by_blocks(rng: np.random.Generator, few: bool) -> int:
 def solve_by_paths(rng: np.random.Generator, few: bool) -> int:
     """Few columns, with one block and with two, and equal masses, which begin with a plan."""
     solved = 0
-    for shape in [(2, 70, 4), (1, 2800, 12)] if few else [(2, 70, 4), (2, 300, 9), (1, 2800, 12)]:
+    shapes = [(2, 70, 4), (2, 5, 120), (1, 2800, 12)]
+    for shape in shapes if few else [*shapes, (2, 300, 9), (1, 40, 900)]:
         cost = rng.integers(0, 1000, shape).astype(np.float32)
         solved += transport(cost, *masses(rng, shape))
     shape = (2, 40, 40)
