@@ -33,6 +33,8 @@ __device__ inline int64_t warp_sum(int64_t x) {
 template <class Shared, int kTeamThreads>
 class TeamOf {
  public:
+  static constexpr int kTeamWarps = kTeamThreads / kWarpSize;  // of a block, if that is known
+
   __device__ TeamOf(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
 
   // The first block without the others.
