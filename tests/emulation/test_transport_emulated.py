@@ -199,6 +199,34 @@ def test_ties_of_few_columns(library, kind, dtype):
     assert (counts[:, 1] == 0).all()
 
 
+def test_rows_alike_of_all_bits(library):
+    random, supply, demand = integers(16, 2, 400, 4, 1)
+    cost = np.tile(random.random((2, 1, 4)), (1, 400, 1))
+    _, counts = assert_as_on_cpu(library, cost, supply, demand)
+    assert (counts < 300).all()
+
+
+@pytest.mark.parametrize("shape", [(130, 6), (5, 90)], ids=str)
+def test_few_columns_with_masks_and_forbidden_pairs(library, shape):
+    """The bits do not depend on the number of blocks; masked costs are anything."""
+    random = np.random.default_rng(17)
+    cost = random.random((3, *shape)).astype(np.float32)
+    cost[1][random.random(shape) < 0.3] = np.inf
+    cost[2][random.random(shape) < 0.1] = 1e30
+    rows, cols = (random.random((3, k)) < 0.8 for k in shape)
+    supply, demand = (random.integers(1, 9, (3, k)).astype(np.int32) for k in shape)
+    for k in range(3):
+        total = supply[k][rows[k]].sum()
+        demand[k][cols[k]] = random.multinomial(total, np.ones(cols[k].sum()) / cols[k].sum())
+        cost[k][:, ~cols[k]], cost[k][~rows[k]] = np.nan, -np.inf
+    given = {"row_mask": rows, "col_mask": cols}
+    res, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1, 2), **given)
+    assert (counts[0] < 60).all()
+    again, same = solve(library, cost, supply, demand, blocks=3, seed=1, **given)
+    assert_same_bits(again, res)
+    assert (counts == same).all()
+
+
 @pytest.mark.parametrize("kind", ["optimal", "any", "part", "forbidden"])
 def test_given_plans(library, kind):
     """Equal masses begin with an assignment; a wrong one costs time alone."""

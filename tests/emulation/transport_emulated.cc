@@ -57,6 +57,7 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
   batch.first = *first;
   batch.size = size;
   batch.blocks = blocks;
+  batch.lengths_in_shared = fits(lengths_bytes(n, m));
   batch.tree_in_shared = fits(tree_bytes(n + m + 1));
   batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   batch.workspace = static_cast<char*>(workspace);

@@ -111,8 +111,8 @@ class TeamOf {
       sync_block();
       a = warp_least(lane() < block_warps() ? s.slots[0][lane()] : ~uint64_t(0));
       b = warp_least(lane() < block_warps() ? s.slots[1][lane()] : ~uint64_t(0));
-      sync_block();
     }
+    sync_block();
     if (blocks == 1) return;
     const Slots& slots = exchange(a, b);
     a = b = ~uint64_t(0);

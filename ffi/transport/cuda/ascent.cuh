@@ -1,6 +1,7 @@
 // Prices of few columns by ascent of a smoothed dual: each pass reads all costs once, divides each
 // row among the columns by softmax at a temperature, and raises the prices of columns that get
-// less than they want. The temperature falls. In float32; prices decide nothing.
+// less than they want. The temperature falls. Prices are
+// float32: they affect the time, not the result.
 #ifndef JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
@@ -21,9 +22,9 @@ struct Ascent {
     return f.w.load + of_turn % kLoadsInTurn * f.cols;
   }
 
-  // Begins with the prices of a warm start, if there are.
+  // Begins with the prices of a warm start, if there are any.
   __device__ void run(bool warm) {
-    constexpr int kScales = 14, kPasses = 6, kWarmScale = 9;
+    constexpr int kScales = 14, kWarmScale = 9;
     constexpr float kFirst = 32, kMostOfSpread = 1.0f / 8, kLast = 0.25f;
     for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) {
       s.v[k] = f.wanted(k) == 0 ? -kFarFloat : warm && !f.turned ? f.w.v[k] : 0;
@@ -40,11 +41,16 @@ struct Ascent {
     float epsilon = first;
     for (int scale = 0; scale < kScales; ++scale, epsilon *= factor) {
       if (warm && !f.turned && scale < kWarmScale) continue;
-      for (int k = 0; k < kPasses; ++k) pass(epsilon);
+      for (int k = 0; k < passes(); ++k) pass(epsilon);
     }
   }
 
  private:
+  // Of a scale. Each pass of a large problem saves searches that take far longer.
+  __device__ int passes() const {
+    const int64_t pairs = int64_t(f.rows) * f.cols;
+    return pairs >= 1 << 20 ? 24 : pairs >= 1 << 16 ? 8 : 6;
+  }
   __device__ void pass(float epsilon) {
     constexpr float kMostChange = 4;  // a power of two
     add_loads(f, s, 1.4426950409f / epsilon);
@@ -98,7 +104,8 @@ struct Ascent {
       for (int b = 0; b < kAtOnce; ++b) {
         float z[kColumnsOfLane], most = -kFarFloat, all = 0;
         f.each_column([&](int a, int32_t) {
-          z[a] = v[a] - costs.c.estimate(raw[b][a]);
+          // A column that nothing is wanted of may have any cost, NaN too.
+          z[a] = v[a] > -kFarFloat ? v[a] - costs.c.estimate(raw[b][a]) : -kFarFloat;
           most = fmaxf(most, z[a]);
         });
         most = f.of_group(most, [](float x, float y) { return fmaxf(x, y); });

@@ -17,19 +17,26 @@ struct ColumnArcs {
   const Workspace& w;
   FewColumnsState& s;
   const Holdings h;
+  const bool in_shared;  // the lengths
 
   static constexpr int64_t kNoArc = INT64_MAX;
 
   __device__ explicit ColumnArcs(const FewColumns<C>& f)
-      : f(f), team(f.team), w(f.w), s(*f.team.s.few()), h(f.w, 0) {}
+      : f(f),
+        team(f.team),
+        w(f.w),
+        s(*f.team.s.few()),
+        h(f.w, 0),
+        in_shared(f.team.s.lengths_in_shared) {}
 
   // Of the first block.
   __device__ int64_t& length(int32_t j, int32_t k) const {
-    return reinterpret_cast<int64_t*>(&s + 1)[j * f.cols + k];
+    int64_t* const all = in_shared ? reinterpret_cast<int64_t*>(&s + 1) : w.length;
+    return all[j * f.cols + k];
   }
-  // Its row, and its place among those of column j.
+  // The pair behind an arc: its row, and its place in column j.
   __device__ uint64_t& pair(int32_t j, int32_t k) const { return w.arc[j * f.cols + k]; }
-  // Those of a part of the pairs of column j.
+  // Where a part of the pairs of column j keeps its arc to column k.
   __device__ int32_t place_of(int32_t part, int32_t j, int32_t k) const {
     return (part * f.cols + j) * f.cols + k;
   }
@@ -85,7 +92,7 @@ struct ColumnArcs {
     team.one([&] {
       int32_t first = 0;
       for (int32_t k = 0; k < f.cols; ++k) {
-        const int32_t count = int32_t(w.load[k]), room = count + count / 4 + kWarpSize;
+        const int32_t count = int32_t(w.load[k]), room = count + count / 4 + kSpareRoom;
         w.segment[k] = {first, count, room};
         first += room;
       }
@@ -102,12 +109,12 @@ struct ColumnArcs {
     team.sync();
   }
 
-  // By one block: of all arcs from column j, for one of some parts of its pairs.
+  // One block finds all arcs from column j, among one of `parts` parts of its pairs.
   __device__ void find(int32_t j, int32_t part, int32_t parts) const {
     ColumnArcs(*this).find_here(j, part, parts);
   }
 
-  // Column k gets mass of a row, in the first block. By one warp. `whole`: all that the row has.
+  // One warp of the first block gives column k mass of a row. `whole`: it is all that the row has.
   // Returns false if there is no place.
   __device__ bool add(int32_t k, int32_t row, int64_t mass, bool whole) const {
     return ColumnArcs(*this).add_here(k, row, mass, whole);
@@ -171,20 +178,24 @@ struct ColumnArcs {
     }
     return true;
   }
-  // Moves the pairs with mass to where there is room for more.
+  // Drops the pairs without mass. If few are, the others move to where there is more room.
   __device__ bool grow(int32_t k, Segment& own) const {
+    int32_t live = 0;
+    for (int32_t q = h.lane; q < own.count; q += kWarpSize) live += h.pool[own.first + q].mass > 0;
+    live = __reduce_add_sync(kAllLanes, live);
     Segment more = own;
-    if (!h.reserve(more, own.count + 1)) return false;
+    if (live + live / 3 >= own.room && !h.reserve(more, live + live / 3 + 1)) return false;
     more.count = 0;
     for (int32_t first = 0; first < own.count; first += kWarpSize) {
       const bool exists = first + h.lane < own.count;
       const Holding held = exists ? h.pool[own.first + first + h.lane] : Holding{0, 0, 0};
+      __syncwarp();
       const unsigned lanes = __ballot_sync(kAllLanes, held.mass > 0);
       const int32_t place = more.first + more.count + __popc(lanes & lanes_below(h.lane));
       if (held.mass > 0) h.pool[place] = held;
       more.count += __popc(lanes);
+      __syncwarp();
     }
-    __syncwarp();
     own = more;
     if (h.lane == 0) s.changed[k] = 1;
     return true;

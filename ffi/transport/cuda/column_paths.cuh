@@ -29,7 +29,7 @@ struct ColumnPaths {
 
   // By all blocks. Returns the number of searches.
   __device__ int32_t run() const {
-    constexpr int32_t kSearchesPerRow = 4, kFewPairs = 512;
+    constexpr int32_t kSearchesPerRow = 1, kFewPairs = 512;
     const int64_t most = int64_t(kSearchesPerRow) * f.rows;
     arcs.place_rows();
     begin();
@@ -88,7 +88,7 @@ struct ColumnPaths {
     team.sync_block();
   }
 
-  // The least of all parts.
+  // Takes the least length of all parts.
   __device__ void load_lengths(int32_t parts) const {
     const int32_t count = num_changed() * f.cols;
     for (int32_t at = int32_t(threadIdx.x); at < count; at += team.block_threads()) {
@@ -151,9 +151,9 @@ struct ColumnPaths {
     return w.control->full == 0;
   }
 
-  // Shortest paths from the columns with too much until all with too little are found. Prices fall
-  // by what the paths are shorter than the longest. Returns how many columns are found, or 0 if
-  // there is nothing to move. By one warp.
+  // Shortest paths from the columns with too much until all with too little are found. The price of
+  // a column falls by how much its path is shorter than the longest one. Returns how many columns
+  // are found, or 0 if there is nothing to move. By one warp.
   __device__ static int32_t find_paths(const ColumnArcs<C> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     int64_t distance[kColumnsOfLane], price[kColumnsOfLane];
@@ -215,8 +215,8 @@ struct ColumnPaths {
     __syncwarp();
     return count;
   }
-  // Of numbers that are not negative; the first column on equal ones. Mostly the upper halves of
-  // all others are greater.
+  // The least of numbers that are not negative, and the first column that has it. Mostly one lane
+  // alone has the least upper half.
   __device__ static int64_t least_of_lanes(int64_t x, int32_t& col) {
     const uint32_t high = uint32_t(uint64_t(x) >> 32);
     const uint32_t best = __reduce_min_sync(kAllLanes, high);
@@ -274,7 +274,9 @@ struct ColumnPaths {
     }
   }
 
-  // Leaves prices in whole units, and in columns no more than they want.
+  // Rounds prices to whole units, and takes from columns what exceeds their demand. Whether there
+  // was a place for all pairs does not depend on the order of threads, but which of them found none
+  // does: then columns keep nothing.
   __device__ void end() const {
     if (team.rank == 0) {
       const double per_unit = 1 / (double(f.bit) * double(int64_t(1) << f.costs.shift));
@@ -285,6 +287,8 @@ struct ColumnPaths {
       team.sync_block();
       for (int32_t k = team.warp_of_block(); k < f.cols; k += team.block_warps()) {
         Segment own = w.segment[k];
+        if (w.control->full != 0) own.count = 0;
+        if (team.lane() == 0) w.segment[k] = own;
         int64_t mass = 0;
         for (int32_t q = team.lane(); q < own.count; q += kWarpSize) {
           mass += arcs.h.pool[own.first + q].mass;
@@ -344,7 +348,7 @@ __device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, b
   const double scale = c.units_per_normal * double(int64_t(1) << f.costs.shift);
   team.each(f.cols, [&](int64_t k) {
     const double v = f.wanted(k) > 0 ? rint(double(ascent.s.v[k]) * scale) : 0;
-    w.col_price[k] = fabs(v) < kMostPrice ? int64_t(v) : 0;
+    w.col_price[k] = int64_t(fmin(fmax(v, -kMostPrice), kMostPrice));
   });
   team.sync();
   return ColumnPaths<C>(f).run();

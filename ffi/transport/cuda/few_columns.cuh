@@ -1,5 +1,5 @@
-// Problems with many rows and few columns, in costs that hardly ever tie. One with few rows and
-// many columns is turned: its rows are called columns here.
+// Problems with many rows and few columns. One with few rows and many columns is turned: its rows
+// are called columns here.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 
@@ -10,8 +10,8 @@ namespace jaxmatch::transport {
 
 // The costs by row and column. Copies live in registers.
 //
-// Exact costs have `shift` bits below the unit. A hash below the lowest bit of the costs makes
-// rows differ that are alike, by less than the costs of two paths do.
+// Exact costs have `shift` bits below the unit. A hash tells equal rows apart. Mostly it is below
+// the lowest bit of the costs, and changes a path by less than two different path costs are apart.
 template <class C>
 struct FewCosts {
   using Raw = typename C::Raw;
@@ -25,7 +25,7 @@ struct FewCosts {
 
   __device__ explicit FewCosts(const C& c)
       : c(c),
-        turned(c.p.n < c.p.m),
+        turned(has_few_rows(c.p.n, c.p.m)),
         origin(c.row(0)),
         row_step(turned ? 1 : c.p.m),
         col_step(turned ? c.p.m : 1) {}
@@ -51,7 +51,7 @@ struct FewColumns {
   const Workspace& w;
   const bool turned;
   const int32_t rows, cols;
-  // A row has a group of lanes, which have its columns in turn.
+  // A group of lanes works on a row. Its lanes share the columns.
   const int32_t width, groups;
   FewCosts<C> costs;
   int64_t bit = 1;    // the lowest of all costs, in units
@@ -63,7 +63,7 @@ struct FewColumns {
       : team(team),
         c(c),
         w(w),
-        turned(c.p.n < c.p.m),
+        turned(has_few_rows(c.p.n, c.p.m)),
         rows(int32_t(turned ? c.p.m : c.p.n)),
         cols(int32_t(turned ? c.p.n : c.p.m)),
         width(group_width(cols)),
@@ -77,11 +77,11 @@ struct FewColumns {
   }
   __device__ int64_t mass(int64_t i) const { return turned ? c.demand[i] : c.supply[i]; }
   __device__ int64_t wanted(int64_t k) const { return turned ? c.supply[k] : c.demand[k]; }
-  // Which part of the total a row has, as the ascent counts it.
+  // The mass of row i in parts of the total, for the ascent.
   __device__ float& part(int64_t i) const { return w.shadow[i]; }
   // Sums of loads do not depend on the order of threads: they are whole parts of the total.
   static constexpr float kWhole = 0x1p31f;
-  // Of the dual of column k in the problem, which is in whole units.
+  // The dual of column k, in whole units.
   __device__ int64_t& price(int64_t k) const { return w.price[turned ? k : c.p.n + k]; }
 
   // Within the groups of a warp; every lane of a group gets it.
@@ -91,7 +91,7 @@ struct FewColumns {
       x = join(x, __shfl_xor_sync(kAllLanes, x, step));
     return x;
   }
-  // Those of this block are in succession.
+  // Each block has consecutive rows.
   __device__ int32_t first_row() const { return int32_t(int64_t(rows) * team.rank / team.blocks); }
   __device__ int32_t last_row() const {
     return int32_t(int64_t(rows) * (team.rank + 1) / team.blocks);
@@ -129,7 +129,10 @@ struct FewColumns {
         if (!exists || k >= cols || wanted(k) == 0) return;
         const auto raw = x.raw(i, k);
         const int64_t units = x.c.units_of(raw);
-        if (units == forbidden && units != 0) return;
+        if (units == forbidden && units != 0) {
+          most = max(most, uint64_t(forbidden));
+          return;
+        }
         bits |= uint64_t(units);
         most = max(most, uint64_t(units < 0 ? -units : units));
         const float y = x.c.estimate(raw);
@@ -178,13 +181,17 @@ struct FewColumns {
     const double arcs = most_arcs(cols);
     int& shift = costs.shift;
     uint32_t& mask = costs.mask;
-    while (c.forbidden == 0 && shift < kMostShift && most * arcs * 2 <= kMostOnPath / 2) {
+    while (shift < kMostShift && most * arcs * 2 <= kMostOnPath / 2) {
       most *= 2;
       ++shift;
     }
-    // A cycle is longer by less than the lowest bit.
+    // The hashes on a cycle sum to less than the lowest bit or, if that has no room for them, to
+    // next to nothing.
+    constexpr double kLeastRoom = 64;
     const double below = double(bit) * double(1 << shift) / (2 * arcs);
-    while (mask < kMostMask && double(mask) * 2 + 1 < below) mask = 2 * mask + 1;
+    const double little = 0x1p-30 * fabs(double(typical) * c.units_per_normal) * double(1 << shift);
+    const double most_hash = below < kLeastRoom ? fmax(below, little) : below;
+    while (mask < kMostMask && double(mask) * 2 + 1 < most_hash) mask = 2 * mask + 1;
   }
 };
 

@@ -13,26 +13,37 @@ constexpr int kMostFewColumns = 128;
 constexpr int kWarpSizeOfFew = 32;
 constexpr int kColumnsOfLane = kMostFewColumns / kWarpSizeOfFew;
 constexpr int kLoadsInTurn = 3;
-constexpr int kMostParts = 4;  // of the pairs of a column, for different blocks
+// The pairs of a column are divided among at most so many blocks.
+constexpr int kMostParts = 4;
+#ifdef JAXMATCH_EMULATED
+constexpr int kSpareRoom = 1;  // of a column: it is used up often
+#else
+constexpr int kSpareRoom = 32;
+#endif
 
-// Whether paths among the shorter side are short beside what the longer side costs.
+// Whether the shorter side is so short that searches on it cost little beside scans of the longer
+// side.
 JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
   constexpr int64_t kRowsPerColumn = 16;
   const int64_t few = n < m ? n : m, many = n < m ? m : n;
   return few <= kMostFewColumns && many / kRowsPerColumn >= few;
 }
+// Whether rows are the shorter side: they are then called columns.
+JAXMATCH_HOST_DEVICE inline bool has_few_rows(int64_t n, int64_t m) {
+  return n < m && has_few_columns(n, m);
+}
 
-// In the shared memory of a block. By column, but for the last two.
+// In the shared memory of a block. All arrays but the last two have an entry for each column.
 struct alignas(16) FewColumnsState {
   float v[kMostFewColumns];        // prices of the ascent
   float wants[kMostFewColumns];    // of the load
-  uint32_t load[kMostFewColumns];  // of the rows of this block; then how many go there
+  uint32_t load[kMostFewColumns];  // of the rows of this block; then the number of those placed
   int32_t base[kMostFewColumns];   // where those begin
   // Of the first block.
   int64_t price[kMostFewColumns];
   int64_t excess[kMostFewColumns];   // mass above the demand
   int32_t before[kMostFewColumns];   // the column before it on its path, or kNone
-  uint64_t pair[kMostFewColumns];    // the pair of that column that moves, as in `pair` below
+  uint64_t pair[kMostFewColumns];    // the pair of that column that moves, see ColumnArcs
   int64_t had[kMostFewColumns];      // the mass of that pair
   int64_t left[kMostFewColumns];     // what of it does not move
   int64_t flow[kMostFewColumns];     // what moves to this column
@@ -44,11 +55,14 @@ struct alignas(16) FewColumnsState {
   uint64_t of_pair[kThreads];
 };
 
-// The lengths of all arcs follow.
 JAXMATCH_HOST_DEVICE inline int64_t few_columns_bytes(int64_t n, int64_t m) {
+  return has_few_columns(n, m) ? int64_t(sizeof(FewColumnsState)) : 0;
+}
+// Of the lengths of all arcs, which follow if they fit.
+JAXMATCH_HOST_DEVICE inline int64_t lengths_bytes(int64_t n, int64_t m) {
   if (!has_few_columns(n, m)) return 0;
   const int64_t few = n < m ? n : m;
-  return (int64_t(sizeof(FewColumnsState)) + few * few * int64_t(sizeof(int64_t)) + 15) / 16 * 16;
+  return (few * few * int64_t(sizeof(int64_t)) + 15) / 16 * 16;
 }
 
 }  // namespace jaxmatch::transport

@@ -46,6 +46,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   work.first = batch.first;
   work.size = batch.size;
   work.blocks = blocks_of_each(batch, gpu.multiprocessors);
+  work.lengths_in_shared = fits(lengths_bytes(n, m));
   work.tree_in_shared = fits(tree_bytes(n + m + 1));
   work.state_in_shared =
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));

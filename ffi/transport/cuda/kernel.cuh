@@ -1,5 +1,5 @@
-// Exact transport on CUDA, a team of blocks for each problem: an auction supplies prices and most
-// of a plan, and the network simplex method finishes.
+// Exact transport on CUDA, a team of blocks for each problem: an auction, or paths between few
+// columns, supply prices and most of a plan, and the network simplex method finishes.
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
@@ -87,7 +87,7 @@ template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
   Holding* const held = hold_masses(team, c, w);
-  if (team.rank == 0) grow_basis(tree, held, has_few_columns(c.p.n, c.p.m) && c.p.n < c.p.m);
+  if (team.rank == 0) grow_basis(tree, held, has_few_rows(c.p.n, c.p.m));
   team.sync();
   const int32_t pivots = pivot_to_optimum(tree, team);
   team.one([&] {
@@ -177,6 +177,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int64_t n = batch.first.n, m = batch.first.m;
     shared.barriers = 0;
     shared.problem = batch.first;
+    shared.lengths_in_shared = batch.lengths_in_shared;
     shared.workspace = Workspace(batch.workspace + first * batch.workspace_bytes, n, m);
     if (batch.state_in_shared) {
       shared.workspace.move_state(shared.state(batch.tree_in_shared), n, m);

@@ -28,8 +28,8 @@ constexpr int kThreads = 1024;
 #endif
 constexpr int kLeastThreads = 32;
 
-// Threads of a block: as many as nodes, in large problems as a block may have. It does not depend
-// on the size of the batch, as sums of floats depend on it.
+// A thread for each node, up to `kThreads`. The number must not depend on the size of the batch, as
+// sums of floats depend on the number of threads.
 JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
   int threads = kLeastThreads;
   while (threads < kThreads && threads < n + m) threads *= 2;
@@ -41,7 +41,7 @@ struct TransportBatch {
   TransportProblem first;
   int64_t size;
   int blocks;  // of each problem
-  bool tree_in_shared, state_in_shared;
+  bool lengths_in_shared, tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem
 };

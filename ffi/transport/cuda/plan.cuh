@@ -134,9 +134,9 @@ struct Plan {
   }
 };
 
-// Lists what columns hold after an auction, and gives the free mass of each row to its best columns
+// Lists what columns hold, and gives the free mass of each row to its best columns
 // with room, or to forbidden ones if need be.
-// `turned`: rows hold mass of columns.
+// If `turned`, the segments are those of rows, and hold mass of columns.
 template <class C>
 __device__ void list_plan(const Plan& plan, const C& c, const Holding* pool, bool turned) {
   Team team = plan.team;

@@ -66,11 +66,13 @@ struct alignas(16) Shared {
   uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
   TransportProblem problem;
   Workspace workspace;
+  bool lengths_in_shared;
 
   // What few columns need follows, then the tree and the state, if they fit.
   __device__ FewColumnsState* few() { return reinterpret_cast<FewColumnsState*>(this + 1); }
   __device__ char* behind_few() {
-    return reinterpret_cast<char*>(this + 1) + few_columns_bytes(problem.n, problem.m);
+    const int64_t lengths = lengths_in_shared ? lengths_bytes(problem.n, problem.m) : 0;
+    return reinterpret_cast<char*>(few()) + few_columns_bytes(problem.n, problem.m) + lengths;
   }
   __device__ Visit* tour() { return reinterpret_cast<Visit*>(behind_few()); }
   __device__ char* state(bool behind_tree) {
