@@ -137,7 +137,7 @@ def main() -> None:
     args = options.parse(parser)
     on_gpu = jax.default_backend() == "gpu"
     name = "map_gpu" if on_gpu else "map_cpu"
-    packages = ["jax", "jaxlib", "numpy", "scipy", "lapx", "POT"]
+    packages = ["jax", "jaxlib", "numpy", "scipy", "lapx", "POT", "ortools"]
     content: Row = (record.gpu() if on_gpu else {}) | record.environment(packages)
     content |= {"seed": args.seed, "rows": []}
     rows: list[Row] = content["rows"]

@@ -128,6 +128,40 @@ def transport(rng: Rng) -> Draw:
     return Draw("transport", what, arrays, solve, check, peers=others, problems=b)
 
 
+POINTS = {
+    "cube": lambda rng, shape: rng.random(shape),
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "clusters": lambda rng, shape: (
+        rng.normal(size=shape) + 4 * rng.normal(size=(9, shape[-1]))[rng.integers(0, 9, shape[:-1])]
+    ),
+}
+
+
+def _clouds(rng: Rng, family: str, *shape: tuple[int, ...]) -> Arrays:
+    d = int(_pick(rng, [2, 3, 8]))
+    return tuple(POINTS[family](rng, (*of_one, d)).astype(np.float32) for of_one in shape)
+
+
+def assignment_of_points(rng: Rng) -> Draw:
+    n, family = int(_pick(rng, [256, 1024, 2048, 4096, 8192])), _pick(rng, POINTS)
+    arrays = _clouds(rng, family, (n,), (n,))
+    what = f"{family} in {arrays[0].shape[-1]} dimensions {n} x {n}"
+    solve, check = jm.solve_assignment_points, jm.check_assignment_points
+    others = peers.ASSIGNMENT_OF_POINTS if n <= 2048 else {}  # a minute for 4096 in clusters
+    return Draw("assignment of points", what, arrays, solve, check, peers=others)
+
+
+def transport_of_points(rng: Rng) -> Draw:
+    b, n, m = _pick(rng, [*FEW, *((b, n, n) for b, n in SQUARES)])
+    family, weights = _pick(rng, POINTS), _pick(rng, WEIGHTS)
+    masses = (_weights(rng, weights, (b, k)) for k in (n, m))
+    arrays = (*_clouds(rng, family, (b, n), (b, m)), *masses)
+    what = f"{family} in {arrays[0].shape[-1]} dimensions {weights} {_text(b, n, m)}"
+    solve, check = jm.solve_transport_points, jm.check_transport_points
+    others = peers.TRANSPORT_OF_POINTS
+    return Draw("transport of points", what, arrays, solve, check, peers=others, problems=b)
+
+
 def capacities(rng: Rng) -> Draw:
     n, m = _pick(rng, [(2000, 8), (5000, 20), (10_000, 64), (2000, 200), (500, 500)])
     cost = _features(rng, n, m)
@@ -201,7 +235,7 @@ def flow(rng: Rng) -> Draw:
     def check(capacity: Any, result: Any) -> Any:
         return jm.check_flow(network, capacity, 0, n - 1, result)
 
-    others = {"scipy": partial(peers.scipy_flow, edges, n)}
+    others = {name: partial(peer, edges, n) for name, peer in peers.FLOW.items()}
     return Draw(
         "flow", f"random {n}, {len(edges)} arcs", (capacity,), solve, check, "value", others
     )
@@ -222,6 +256,8 @@ def grid_cut(rng: Rng) -> Draw:
 DRAW: dict[str, Callable[[Rng], Draw]] = {
     "assignment": assignment,
     "transport": transport,
+    "assignment of points": assignment_of_points,
+    "transport of points": transport_of_points,
     "capacities": capacities,
     "sparse assignment": sparse,
     "k best": k_best,

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
+from scipy.spatial.distance import cdist
 
 
 Peer = Callable[..., float]
@@ -38,6 +39,17 @@ def pot_transport(cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> f
     return float(supply.sum(dtype=np.float64) * value)
 
 
+def scipy_assignment_of_points(x: np.ndarray, y: np.ndarray) -> float:
+    """Squared distances, whose matrix is part of the time."""
+    return scipy_assignment(cdist(x, y, "sqeuclidean"))
+
+
+def pot_transport_of_points(
+    x: np.ndarray, y: np.ndarray, supply: np.ndarray, demand: np.ndarray
+) -> float:
+    return pot_transport(cdist(x, y, "sqeuclidean"), supply, demand)
+
+
 def scipy_matching(edges: np.ndarray, n: int, _: Any) -> float:
     graph = sp.csr_array((np.ones(len(edges), bool), (edges[:, 0], edges[:, 1])), (n, n))
     return float((maximum_bipartite_matching(graph) >= 0).sum())
@@ -48,6 +60,15 @@ def scipy_flow(edges: np.ndarray, n: int, capacity: np.ndarray) -> float:
     return float(maximum_flow(graph, 0, n - 1).flow_value)
 
 
+def ortools_flow(edges: np.ndarray, n: int, capacity: np.ndarray) -> float:
+    from ortools.graph.python import max_flow
+
+    solver: Any = max_flow.SimpleMaxFlow()
+    solver.add_arcs_with_capacity(edges[:, 0], edges[:, 1], capacity.astype(np.int64))
+    assert solver.solve(0, n - 1) == solver.OPTIMAL
+    return float(solver.optimal_flow())
+
+
 def _known(**solvers: tuple[str, Peer]) -> dict[str, Peer]:
     """Those whose package is installed."""
     return {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
@@ -55,3 +76,6 @@ def _known(**solvers: tuple[str, Peer]) -> dict[str, Peer]:
 
 ASSIGNMENT = _known(scipy=("scipy", scipy_assignment), lapx=("lap", lapx_assignment))
 TRANSPORT = _known(POT=("ot", pot_transport))
+ASSIGNMENT_OF_POINTS = _known(scipy=("scipy", scipy_assignment_of_points))
+TRANSPORT_OF_POINTS = _known(POT=("ot", pot_transport_of_points))
+FLOW = _known(scipy=("scipy", scipy_flow), ortools=("ortools", ortools_flow))

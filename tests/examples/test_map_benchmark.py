@@ -25,7 +25,7 @@ def test_a_longer_list_begins_with_the_same_problems() -> None:
 
 
 def test_every_solver_is_drawn() -> None:
-    assert {made.func for made in draw(1, 60)} == {*DRAW.values()}
+    assert {made.func for made in draw(1, 90)} == {*DRAW.values()}
 
 
 @pytest.mark.cpu
