@@ -176,10 +176,11 @@ def test_paths_among_columns(library, shape, masses, blocks):
     assert (counts[:, 1] == 0).all()
 
 
-def test_paths_among_more_columns_than_lanes(library):
+@pytest.mark.parametrize("shape", [(560, 35), (70, 1120)], ids=str)
+def test_paths_among_more_columns_than_lanes(library, shape):
     random = np.random.default_rng(15)
-    cost = random.random((1, 560, 35)).astype(np.float32)
-    supply, demand = (random.dirichlet(np.ones(k), 1) for k in (560, 35))
+    cost = random.random((1, *shape)).astype(np.float32)
+    supply, demand = (random.dirichlet(np.ones(k), 1) for k in shape)
     _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(1,), blocks=3)
     assert (counts[:, 1] == 0).all()
 
