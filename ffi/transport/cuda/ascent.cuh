@@ -1,7 +1,7 @@
 // Prices of few columns by ascent of a smoothed dual: each pass reads all costs once, divides each
 // row among the columns by softmax at a temperature, and raises the prices of columns that get
-// less than they want. The temperature falls. Prices are
-// float32: they affect the time, not the result.
+// less than they want. The temperature falls. Prices are float32: they affect the time, not the
+// result.
 #ifndef JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
@@ -26,12 +26,12 @@ struct Ascent {
   __device__ void run(bool warm) {
     constexpr int kScales = 14, kWarmScale = 9;
     constexpr float kFirst = 32, kMostOfSpread = 1.0f / 8, kLast = 0.25f;
-    for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) {
+    f.each_own_column([&](int32_t k) {
       s.v[k] = f.wanted(k) == 0 ? -kFarFloat : warm && !f.turned ? f.w.v[k] : 0;
       s.wants[k] = float(double(f.wanted(k)) * (double(f.kWhole) / double(f.total)));
       s.load[k] = 0;
       if (team.rank == 0) load(0)[k] = load(1)[k] = 0;
-    }
+    });
     team.sync();
     if (!(f.spread > 0) || !(f.spread < kFarFloat)) return;
     const float typical = f.typical > 0 ? f.typical : f.spread;
@@ -57,20 +57,20 @@ struct Ascent {
     team.sync_block();
     const bool alone = team.blocks == 1;
     if (!alone) {
-      for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) {
+      f.each_own_column([&](int32_t k) {
         if (s.load[k] > 0) atomicAdd(load(turn) + k, s.load[k]);
         s.load[k] = 0;
         if (team.rank == 0) load(turn + 1)[k] = 0;
-      }
+      });
       team.sync();
     }
-    for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) {
+    f.each_own_column([&](int32_t k) {
       const float has = float(alone ? s.load[k] : load(turn)[k]);
       s.load[k] = 0;
-      if (!(s.v[k] > -kFarFloat)) continue;
+      if (!(s.v[k] > -kFarFloat)) return;
       const float change = log2f(s.wants[k] / fmaxf(has, 0.5f));
       s.v[k] += 0.6931471806f * epsilon * fminf(fmaxf(change, -kMostChange), kMostChange);
-    }
+    });
     ++turn;
     team.sync_block();
   }

@@ -29,7 +29,7 @@ struct ColumnArcs {
         h(f.w, 0),
         in_shared(f.team.s.lengths_in_shared) {}
 
-  // Of the first block.
+  // The length of an arc, for the first block.
   __device__ int64_t& length(int32_t j, int32_t k) const {
     int64_t* const all = in_shared ? reinterpret_cast<int64_t*>(&s + 1) : w.length;
     return all[j * f.cols + k];
@@ -52,14 +52,9 @@ struct ColumnArcs {
   __device__ int32_t& col_of(int32_t i) const { return w.scratch[0][i]; }
   __device__ int32_t& is_split(int32_t i) const { return w.scratch[1][i]; }
 
-  template <class F>
-  __device__ void each_own_column(const F& g) const {
-    for (int32_t k = int32_t(threadIdx.x); k < f.cols; k += team.block_threads()) g(k);
-  }
-
   // Each row goes whole to the column where it pays least.
   __device__ void place_rows() const {
-    each_own_column([&](int32_t k) {
+    f.each_own_column([&](int32_t k) {
       s.load[k] = 0;
       if (team.rank == 0) w.load[k] = 0;
     });
@@ -84,7 +79,7 @@ struct ColumnArcs {
       atomicAdd(&s.load[col], 1u);
     });
     team.sync_block();
-    each_own_column([&](int32_t k) {
+    f.each_own_column([&](int32_t k) {
       s.base[k] = s.load[k] > 0 ? int32_t(atomicAdd(&w.load[k], s.load[k])) : 0;
       s.load[k] = 0;
     });

@@ -29,8 +29,7 @@ struct ColumnPaths {
 
   // By all blocks. Returns the number of searches.
   __device__ int32_t run() const {
-    constexpr int32_t kSearchesPerRow = 1, kFewPairs = 512;
-    const int64_t most = int64_t(kSearchesPerRow) * f.rows;
+    constexpr int32_t kFewPairs = 512;
     arcs.place_rows();
     begin();
     int32_t searches = 0;
@@ -43,7 +42,7 @@ struct ColumnPaths {
       if (team.rank == 0) {
         for (;; parts = 1) {
           load_lengths(parts);
-          const bool moved = searches < most && search();
+          const bool moved = searches < f.rows && search();
           ++searches;
           const int32_t pairs = list_changed();
           team.one([&] { ends() = !moved; });
@@ -80,7 +79,7 @@ struct ColumnPaths {
     });
     team.sync();
     if (team.rank != 0) return;
-    arcs.each_own_column([&](int32_t k) {
+    f.each_own_column([&](int32_t k) {
       s.excess[k] = w.col_excess[k];
       s.price[k] = w.col_price[k];
       s.changed[k] = 0;
@@ -110,7 +109,7 @@ struct ColumnPaths {
     team.one([&] { num_changed() = 0; });
     team.sync_block();
     int64_t pairs = 0;
-    arcs.each_own_column([&](int32_t k) {
+    f.each_own_column([&](int32_t k) {
       if (!s.changed[k]) return;
       s.changed[k] = 0;
       w.changed[atomicAdd(&num_changed(), 1)] = k;
@@ -132,7 +131,7 @@ struct ColumnPaths {
     }
     if (!team.alone().any(found)) return false;
     // Pairs lose mass before others are moved.
-    arcs.each_own_column([&](int32_t k) {
+    f.each_own_column([&](int32_t k) {
       if (s.flow[k] == 0) return;
       const int32_t from = s.before[k];
       Holding& own = arcs.holding(from, s.pair[k]);
@@ -280,7 +279,7 @@ struct ColumnPaths {
   __device__ void end() const {
     if (team.rank == 0) {
       const double per_unit = 1 / (double(f.bit) * double(int64_t(1) << f.costs.shift));
-      arcs.each_own_column([&](int32_t k) {
+      f.each_own_column([&](int32_t k) {
         const double bits = rint(double(s.price[k]) * per_unit);
         w.col_price[k] = int64_t(bits) * f.bit;
       });

@@ -8,6 +8,8 @@
 
 namespace jaxmatch::transport {
 
+constexpr int kColumnsOfLane = kMostFewColumns / kWarpSize;
+
 // The costs by row and column. Copies live in registers.
 //
 // Exact costs have `shift` bits below the unit. A hash tells equal rows apart. Mostly it is below
@@ -113,6 +115,12 @@ struct FewColumns {
     for (int a = 0; a < kColumnsOfLane; ++a) {
       if (a * kWarpSize < cols) f(a, first + a * kWarpSize);
     }
+  }
+
+  // Threads of a block share the columns.
+  template <class F>
+  __device__ void each_own_column(const F& f) const {
+    for (int32_t k = int32_t(threadIdx.x); k < cols; k += team.block_threads()) f(k);
   }
 
   // Finds what the costs are like, and chooses the shift and the mask.

@@ -10,8 +10,6 @@
 namespace jaxmatch::transport {
 
 constexpr int kMostFewColumns = 128;
-constexpr int kWarpSizeOfFew = 32;
-constexpr int kColumnsOfLane = kMostFewColumns / kWarpSizeOfFew;
 constexpr int kLoadsInTurn = 3;
 // The pairs of a column are divided among at most so many blocks.
 constexpr int kMostParts = 4;
