@@ -12,8 +12,9 @@ constexpr int kColumnsOfLane = kMostFewColumns / kWarpSize;
 
 // The costs by row and column. Copies live in registers.
 //
-// Exact costs have `shift` bits below the unit. A hash tells equal rows apart. Mostly it is below
-// the lowest bit of the costs, and changes a path by less than two different path costs are apart.
+// Exact costs have `shift` bits below the unit. A hash below the lowest bit of the costs tells
+// equal rows apart, if there is room for it. It changes a path by less than two different path
+// costs are apart.
 template <class C>
 struct FewCosts {
   using Raw = typename C::Raw;
@@ -193,13 +194,9 @@ struct FewColumns {
       most *= 2;
       ++shift;
     }
-    // The hashes on a cycle sum to less than the lowest bit or, if that has no room for them, to
-    // next to nothing.
-    constexpr double kLeastRoom = 64;
+    // The hashes on a cycle sum to less than the lowest bit.
     const double below = double(bit) * double(1 << shift) / (2 * arcs);
-    const double little = 0x1p-30 * fabs(double(typical) * c.units_per_normal) * double(1 << shift);
-    const double most_hash = below < kLeastRoom ? fmax(below, little) : below;
-    while (mask < kMostMask && double(mask) * 2 + 1 < most_hash) mask = 2 * mask + 1;
+    while (mask < kMostMask && double(mask) * 2 + 1 < below) mask = 2 * mask + 1;
   }
 };
 
