@@ -43,15 +43,19 @@ class _Problem(ctypes.Structure):
 
 @pytest.fixture(scope="session")
 def library():
-    return emulated.library("transport")
+    loaded = emulated.library("transport")
+    loaded.emulate_transport.restype = _long
+    return loaded
 
 
 def solve(
-    library, cost, supply, demand, *, seed=0, blocks=1, maximize=False, dims=0, metric=0, **optional
-):
+    library, cost, supply, demand, *, seed=0, blocks=1, one_warp=False, leaves=None,
+    maximize=False, dims=0, metric=0, **optional,
+):  # fmt: skip
     """A batch `[b, n, m]`, with float64 results; also the numbers of bids and of pivots.
 
-    With `row_points` and `col_points` `cost` is a dtype alone.
+    With `row_points` and `col_points` `cost` is a dtype alone. `one_warp`: the kernel for small
+    problems comes first, and leaves `leaves` problems to the other one.
     """
     b, n, m = *supply.shape, demand.shape[-1]
     bytes_of_one = 4 * size("transport.workspace", n, m)
@@ -72,15 +76,23 @@ def solve(
     for name, x in [*given.items(), *zip(_RESULTS, found, strict=True)]:
         setattr(problem, name, x.ctypes.data)
     memory = emulated.guarded(np.full(b * bytes_of_one, 0xA5 if seed % 2 else 0xFF, np.uint8))
-    library.emulate_transport(
-        ctypes.byref(problem), _long(b), blocks,
+    left = library.emulate_transport(
+        ctypes.byref(problem), _long(b), blocks, one_warp,
         _ptr(memory.ctypes.data), _long(bytes_of_one), ctypes.c_uint(seed),
     )  # fmt: skip
+    assert leaves is None or left == leaves
     return jm.Transport(*found[:-1]), found[-1]
 
 
-def assert_as_on_cpu(library, cost, supply, demand, *, seeds=(0, 1), **given):
+def assert_as_on_cpu(library, cost, supply, demand, **given):
     """The same optimum as on a CPU, proved, and the same bits whatever the order of threads."""
+    shape = cost.shape[-2:]
+    if max(shape) <= 64 and given.get("blocks", 1) == 1 and "one_warp" not in given:
+        _assert_as_on_cpu(library, cost, supply, demand, one_warp=True, **given)
+    return _assert_as_on_cpu(library, cost, supply, demand, **given)
+
+
+def _assert_as_on_cpu(library, cost, supply, demand, *, seeds=(0, 1), **given):
     res, counts = solve(library, cost, supply, demand, seed=seeds[0], **given)
     for seed in seeds[1:]:
         again, same = solve(library, cost, supply, demand, seed=seed, **given)
@@ -100,6 +112,12 @@ def assert_as_on_cpu(library, cost, supply, demand, *, seeds=(0, 1), **given):
     return res, counts
 
 
+def solve_in_one_warp(library, *arrays, **given):
+    """As `assert_as_on_cpu`, in the kernel for small problems."""
+    given = {"one_warp": True, "leaves": 0} | given
+    return assert_as_on_cpu(library, *arrays, **given)
+
+
 def integers(seed, batch, n, m, low=0, high=9):
     """Integer masses with equal totals, some of them 0."""
     random = np.random.default_rng(seed)
@@ -114,6 +132,80 @@ def test_dtypes(library, shape, dtype):
     random, supply, demand = integers(1, 2, *shape)
     cost = random.integers(-9, 9, (2, *shape)).astype(jnp.dtype(dtype))
     assert_as_on_cpu(library, cost, supply, demand, maximize=shape == (3, 9))
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("shape", [(5, 5), (1, 1), (32, 32), (20, 50), (64, 3), (64, 64)], ids=str)
+def test_one_warp(library, shape, dtype):
+    """Many plans cost the same: the one that is found is a forest all the same."""
+    random, supply, demand = integers(31, 2, *shape, 1)
+    cost = random.integers(-5, 5, (2, *shape)).astype(jnp.dtype(dtype))
+    solve_in_one_warp(library, cost, supply, demand, maximize=shape == (20, 50))
+
+
+@pytest.mark.parametrize("family", ["uniform", "20 clusters", "sphere to shape", "equal", "heavy"])
+@pytest.mark.parametrize("masses", ["equal", "any"])
+@pytest.mark.parametrize("n", [16, 33, 64])
+def test_families_in_one_warp(library, n, masses, family):
+    from benchmarks.assignment.families import FAMILIES
+
+    random = np.random.default_rng(32)
+    cost = {
+        "equal": lambda: np.full((2, n, n), 0.7),
+        "heavy": lambda: np.exp(3 * random.normal(size=(2, n, n))),
+    }.get(family, lambda: np.stack([FAMILIES[family](n, s) for s in range(2)]))()
+    if masses == "equal":
+        supply = demand = np.full((2, n), 1 / n, np.float32)
+    else:
+        supply, demand = (random.dirichlet(np.ones(n), 2) for _ in range(2))
+    _, counts = solve_in_one_warp(library, cost.astype(np.float32), supply, demand)
+    assert (counts[:, 0] < n * n + 2 * n).all() and (counts[:, 1] == 0).all()
+
+
+def test_masks_in_one_warp(library):
+    """Masked costs are anything, and nodes without mass get duals that check."""
+    random = np.random.default_rng(33)
+    cost = random.random((4, 40, 24)).astype(np.float32)
+    rows, cols = (random.random((4, k)) < 0.8 for k in (40, 24))
+    supply = random.integers(0, 3, (4, 40)).astype(np.int32)
+    demand = np.zeros((4, 24), np.int32)
+    for k in range(4):
+        at = np.flatnonzero(cols[k])[3:]
+        demand[k, at] = random.multinomial(supply[k][rows[k]].sum(), np.ones(at.size) / at.size)
+        cost[k][:, ~cols[k]], cost[k][~rows[k]] = np.nan, -np.inf
+    solve_in_one_warp(library, cost, supply, demand, row_mask=rows, col_mask=cols)
+
+
+def test_warm_starts_in_one_warp(library):
+    """Duals of the optimum leave few searches, others cost time alone."""
+    random = np.random.default_rng(34)
+    cost = random.random((2, 40, 40)).astype(np.float32)
+    supply, demand = (random.dirichlet(np.ones(40), 2) for _ in range(2))
+    res, cold = solve(library, cost, supply, demand, one_warp=True)
+    for start in (res.col_dual, res.col_dual[::-1].copy(), np.full((2, 40), np.nan)):
+        _, counts = solve_in_one_warp(library, cost, supply, demand, start_dual=start)
+        assert start is not res.col_dual or (counts[:, 0] < cold[:, 0]).all()
+
+
+def test_large_integers_in_one_warp(library):
+    """As large as sums of a path allow."""
+    random, supply, demand = integers(35, 2, 30, 30, 1)
+    cost = random.integers(-(2**54), 2**54, (2, 30, 30))
+    solve_in_one_warp(library, cost, supply * 2**20, demand * 2**20)
+
+
+def test_what_one_warp_leaves(library):
+    """Forbidden pairs, levels of costs, masses of many scales, and problems without a plan."""
+    random, supply, demand = integers(36, 6, 12, 12, 1)
+    cost = random.random((6, 12, 12)).astype(np.float32)
+    cost[0, 0, 0], cost[1, 2, 3], cost[2, 0, 1] = np.inf, 1e30, np.nan
+    demand[3, 0] += 1
+    supply[4] = demand[4] = 0
+    assert_as_on_cpu(library, cost, supply, demand, one_warp=True, leaves=5)
+    supply, demand = (10.0 ** -random.uniform(0, 36, (6, 12)) for _ in range(2))
+    supply, demand = (x / x.sum(1, keepdims=True) for x in (supply, demand))
+    res, _ = solve(library, abs(cost[:]), supply, demand, one_warp=True, leaves=6)
+    assert (res.status[3:] == jm.Status.OPTIMAL).all()
 
 
 @pytest.mark.parametrize("mass", [np.float32, np.float64])
@@ -238,7 +330,7 @@ def test_few_columns_with_masks_and_forbidden_pairs(library, shape):
 def test_given_plans(library, kind):
     """Equal masses begin with an assignment; a wrong one costs time alone."""
     random = np.random.default_rng(13)
-    n = 40
+    n = 70
     cost = random.random((2, n, n)).astype(np.float32)
     masses = np.full((2, n), 1 / n)
     best = jm.solve_assignment(cost)
@@ -292,15 +384,17 @@ def test_points(library, metric, shape, dtype):
     last_col = random.random((2, rows)).astype(dtype)
     cost = np.concatenate([cost, last_col[..., None]], -1)
     cost = np.concatenate([cost, last_row[:, None]], -2)
-    expected, counts = solve(library, cost, supply, demand)
-    assert (expected.status == jm.Status.OPTIMAL).all()
     points = {"row_points": x.swapaxes(1, 2), "col_points": y.swapaxes(1, 2)}
     at = ["sqeuclidean", "euclidean", "l1", "cosine"].index(metric)
     dummies = {"last_row": last_row, "last_col": last_col}
     options = {"dims": 3, "metric": at, **points, **dummies}
-    res, same = solve(library, dtype, supply, demand, seed=1, **options)
-    assert_same_bits(res, expected)
-    assert (counts == same).all()
+    for one_warp in (False, True) if max(cost.shape[1:]) <= 64 else (False,):
+        kernel = {"one_warp": one_warp, "leaves": 0 if one_warp else None}
+        expected, counts = solve(library, cost, supply, demand, **kernel)
+        assert (expected.status == jm.Status.OPTIMAL).all()
+        res, same = solve(library, dtype, supply, demand, seed=1, **options, **kernel)
+        assert_same_bits(res, expected)
+        assert (counts == same).all()
 
 
 def test_many_holdings(library):

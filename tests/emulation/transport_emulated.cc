@@ -35,15 +35,19 @@ inline unsigned __float2uint_rn(float x) { return unsigned(std::rint(x)); }
 
 // The emulator comes first.
 #include "transport/cuda/kernel.cuh"
+#undef JAXMATCH_INSTANCE
 #include "transport/cuda/pick.h"
+#include "transport/cuda/small.cuh"
 
 namespace jaxmatch {
 char shared_memory[64 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch
 
-// `blocks` of each problem.
-extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* first, int64_t size,
-                                  int blocks, void* workspace, int64_t bytes, unsigned seed) {
+// `blocks` of each problem; `one_warp`: the kernel for small problems comes first. Returns how many
+// problems it left.
+extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem* first,
+                                     int64_t size, int blocks, bool one_warp, void* workspace,
+                                     int64_t bytes, unsigned seed) {
   using namespace jaxmatch::transport;
   using jaxmatch::shared_memory;
   const int64_t n = first->n, m = first->m;
@@ -66,7 +70,18 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     const Workspace w(batch.workspace + k * bytes, first->n, first->m);
     *w.arrivals = 0;
   }
-  std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
+  const auto forget = [&] {
+    std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
+  };
+  batch.only_left = one_warp;
+  int64_t left = size;
+  if (one_warp) {
+    const TransportKernel small = small_transport_kernel_for(*first);
+    forget();
+    emulator::launch(unsigned(size), emulator::kLanes, seed, [&] { small(batch); });
+    left = std::count(first->status, first->status + size, kLeft);
+  }
+  forget();
   const TransportKernel kernel = transport_kernel_for(*first);
   const int threads = threads_for(n, m);
   // Some teams take several problems.
@@ -77,4 +92,5 @@ extern "C" void emulate_transport(const jaxmatch::transport::TransportProblem* f
     emulator::launch_together(teams * unsigned(blocks), threads, seed, shared_memory,
                               size_t(shared_bytes), [&] { kernel(batch); });
   }
+  return left;
 }

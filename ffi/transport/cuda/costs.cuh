@@ -49,6 +49,19 @@ struct Costs {
     }
   }
   __device__ int64_t units(int64_t i, int64_t j) const { return units_of(raw(i, j)); }
+  // Whether a cost is a whole number of units, or forbidden.
+  __device__ bool is_whole(Raw cost) const {
+    if constexpr (kInteger) return true;
+    const double x = mapped(cost), y = x * fabs(scale);
+    // A product that underflows to 0 looks whole.
+    return !(y < __builtin_huge_val()) || (double(as_integer(y)) == y && (y != 0 || x == 0));
+  }
+  // The dual of a warm start, as a magnitude.
+  __device__ double given_price(int64_t j) const {
+    return double(normal) * (p.result_dtype == Dtype::kF32
+                                 ? double(static_cast<const float*>(p.start_dual)[j])
+                                 : static_cast<const double*>(p.start_dual)[j]);
+  }
   __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
   __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
 };
@@ -113,10 +126,7 @@ __device__ bool are_whole(Team team, const C& c) {
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (c.supply[i] == 0) return;
       for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
-        const double x = c.mapped(c.raw(i, j)), y = x * fabs(c.scale);
-        if (c.demand[j] == 0 || !(y < __builtin_huge_val())) continue;
-        // A product that underflows to 0 looks whole.
-        rounded |= double(as_integer(y)) != y || (y == 0 && x != 0);
+        if (c.demand[j] > 0) rounded |= !c.is_whole(c.raw(i, j));
       }
     });
   }

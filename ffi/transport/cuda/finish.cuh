@@ -207,8 +207,27 @@ __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t cou
   return all.value(unit, real);
 }
 
-// By one block. `most`: the greatest dual; `whole`: all costs are whole numbers of units; `saved`:
-// so many arcs are of another plan, which is written if it costs less.
+// By the first thread. `most`: the greatest dual; `whole`: all costs are whole numbers of units;
+// `gap`: what computed flows may lose; `excess`: what another basis costs more than the plan.
+template <class C>
+__device__ void write_value(const C& c, const Masses& masses, double most, bool whole, double value,
+                            double gap, double excess) {
+  const TransportProblem& p = c.p;
+  write_real(p.value, p.result_dtype, 0, value);
+  // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
+  if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
+  if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
+  if (excess > 0) gap = fmax(gap - excess, 0.0);
+  gap *= 1 + 0x1p-50;
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
+  if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
+    gap = nextafterf(float(gap), __builtin_huge_valf());
+  }
+  write_real(p.gap, p.result_dtype, 0, gap);
+  *p.status = kOptimal;
+}
+
+// By one block. `saved`: so many arcs are of another plan, which is written if it costs less.
 template <class C>
 __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole,
                            int32_t saved) {
@@ -235,20 +254,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
   write_plan_end(team, p, count);
   team.sync();
   const double value = cost_of(team, t.c, w, count, masses.unit, real);
-  team.one([&] {
-    write_real(p.value, p.result_dtype, 0, value);
-    // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
-    if (!whole) gap += double(masses.total) * masses.unit / fabs(t.c.scale);
-    if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
-    if (excess > 0) gap = fmax(gap - excess, 0.0);
-    gap *= 1 + 0x1p-50;
-    if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
-    if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
-      gap = nextafterf(float(gap), __builtin_huge_valf());
-    }
-    write_real(p.gap, p.result_dtype, 0, gap);
-    *p.status = kOptimal;
-  });
+  team.one([&] { write_value(t.c, masses, most, whole, value, gap, excess); });
 }
 
 // Without mass.

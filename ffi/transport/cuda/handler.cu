@@ -5,6 +5,7 @@
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
 #include "transport/cuda/pick.h"
+#include "transport/cuda/small_memory.h"
 #include "transport/cuda/team.cuh"
 #include "transport/cuda/workspace.h"
 #include "transport/decode.h"
@@ -21,6 +22,17 @@ int blocks_of_each(const Batch& batch, int multiprocessors) {
   const int64_t most =
       std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
   return int(std::max<int64_t>(1, std::min(useful, most)));
+}
+
+// A warp for each problem: problems with two short sides.
+ffi::Error solve_small(cudaStream_t stream, const TransportBatch& work, int64_t most_shared) {
+  const TransportProblem& p = work.first;
+  const int64_t shared_bytes = int64_t(sizeof(Shared)) + SmallMemory{p.n, p.m}.bytes();
+  const TransportKernel kernel = small_transport_kernel_for(p);
+  JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_shared));
+  kernel<<<unsigned(work.size), kWarpSize, size_t(shared_bytes), stream>>>(work);
+  JAXMATCH_CUDA_CHECK(cudaGetLastError());
+  return ffi::Error::Success();
 }
 
 ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::RemainingRets rets,
@@ -52,6 +64,11 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
+  work.only_left = is_small(n, m);
+  if (work.only_left) {
+    const ffi::Error error = solve_small(stream, work, gpu.shared_bytes);
+    if (error.failure()) return error;
+  }
   const TransportKernel kernel = transport_kernel_for(batch.first);
   const void* const address = reinterpret_cast<const void*>(kernel);
   const int threads = threads_for(n, m);

@@ -18,20 +18,13 @@ namespace jaxmatch::transport {
 // Sets the column prices of the auction, if duals are given and finite. Returns whether they are.
 template <class C>
 __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
-  const TransportProblem& p = c.p;
-  const double sign = double(c.normal);
-  const auto dual = [&](int64_t j) {
-    return sign * (p.result_dtype == Dtype::kF32
-                       ? double(static_cast<const float*>(p.start_dual)[j])
-                       : static_cast<const double*>(p.start_dual)[j]);
-  };
-  bool usable = p.start_dual != nullptr;
-  team.each(p.m, [&](int64_t j) {
+  bool usable = c.p.start_dual != nullptr;
+  team.each(c.p.m, [&](int64_t j) {
     w.v[j] = 0;
-    if (p.start_dual) usable &= fabs(dual(j)) < 0x1p20;
+    if (c.p.start_dual) usable &= fabs(c.given_price(j)) < 0x1p20;
   });
   usable = !team.any(!usable);
-  if (usable) team.each(p.m, [&](int64_t j) { w.v[j] = float(dual(j)); });
+  if (usable) team.each(c.p.m, [&](int64_t j) { w.v[j] = float(c.given_price(j)); });
   team.sync();
   return usable;
 }
@@ -185,6 +178,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   const Team team(shared, batch.blocks, int(blockIdx.x % unsigned(batch.blocks)));
   for (int64_t k = first; k < batch.size; k += teams) {
+    if (batch.only_left && batch.first.status[k] != kLeft) continue;
     if (k != first) team.sync();
     if (threadIdx.x == 0) {
       shared.levels = CostLevels{};

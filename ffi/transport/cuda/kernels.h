@@ -36,11 +36,21 @@ JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
   return threads;
 }
 
+// A kernel of one warp for each problem comes first where neither side is longer than this. Its
+// status says which problems it has left to the other kernel.
+constexpr int kMostSmall = 64;
+constexpr int32_t kLeft = -1;
+
+JAXMATCH_HOST_DEVICE inline bool is_small(int64_t n, int64_t m) {
+  return n <= kMostSmall && m <= kMostSmall;
+}
+
 // The first problem of a batch, and the memory of all.
 struct TransportBatch {
   TransportProblem first;
   int64_t size;
-  int blocks;  // of each problem
+  int blocks;      // of each problem
+  bool only_left;  // by the other kernel
   bool lengths_in_shared, tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem
@@ -50,6 +60,8 @@ using TransportKernel = void (*)(TransportBatch);
 
 template <class Type>
 TransportKernel pick_transport_kernel();
+template <class Type>
+TransportKernel pick_small_transport_kernel(int64_t n, int64_t m);
 
 }  // namespace jaxmatch::transport
 

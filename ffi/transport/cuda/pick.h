@@ -7,23 +7,47 @@
 
 namespace jaxmatch::transport {
 
-inline TransportKernel transport_kernel_for(const TransportProblem& p) {
+// The kernel that `pick.of<Type>()` returns for the type of costs.
+template <class Pick>
+TransportKernel kernel_for(const TransportProblem& p, const Pick& pick) {
   if (p.row_points) {
-    return p.cost_dtype == Dtype::kF64 ? pick_transport_kernel<DoublePoints>()
-                                       : pick_transport_kernel<FloatPoints>();
+    return p.cost_dtype == Dtype::kF64 ? pick.template of<DoublePoints>()
+                                       : pick.template of<FloatPoints>();
   }
   switch (p.cost_dtype) {
     case Dtype::kF64:
-      return pick_transport_kernel<Doubles>();
+      return pick.template of<Doubles>();
     case Dtype::kS32:
-      return pick_transport_kernel<Integers>();
+      return pick.template of<Integers>();
     case Dtype::kS64:
-      return pick_transport_kernel<LongIntegers>();
+      return pick.template of<LongIntegers>();
     case Dtype::kF32:
-      return pick_transport_kernel<Floats>();
+      return pick.template of<Floats>();
     default:
-      return pick_transport_kernel<NarrowFloats>();
+      return pick.template of<NarrowFloats>();
   }
+}
+
+struct PickTransport {
+  template <class Type>
+  TransportKernel of() const {
+    return pick_transport_kernel<Type>();
+  }
+};
+inline TransportKernel transport_kernel_for(const TransportProblem& p) {
+  return kernel_for(p, PickTransport{});
+}
+
+struct PickSmallTransport {
+  int64_t n, m;
+
+  template <class Type>
+  TransportKernel of() const {
+    return pick_small_transport_kernel<Type>(n, m);
+  }
+};
+inline TransportKernel small_transport_kernel_for(const TransportProblem& p) {
+  return kernel_for(p, PickSmallTransport{p.n, p.m});
 }
 
 }  // namespace jaxmatch::transport

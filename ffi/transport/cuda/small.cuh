@@ -1,0 +1,312 @@
+// Exact transport on CUDA where neither side is long: a warp for each problem.
+#ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
+
+#include "transport/cuda/finish.cuh"
+#include "transport/cuda/small_memory.h"
+#include "transport/cuda/small_paths.cuh"
+#include "transport/operands.h"
+
+namespace jaxmatch::transport {
+
+// Costs that are scanned so often that they should stay in the L1 cache.
+template <class Type>
+struct InL1 : Type {};
+template <class Type>
+struct InL1Row {
+  static constexpr bool kComputed = false;
+  const typename Type::Raw* at;
+
+  __device__ InL1Row(const TransportProblem& p, int64_t i)
+      : at(static_cast<const typename Type::Raw*>(p.cost) + i * p.m) {}
+  __device__ auto raw(int64_t j) const { return at[j]; }
+};
+template <class Type>
+struct RowOf<InL1<Type>> {
+  using Row = InL1Row<Type>;
+};
+
+// Costs that are computed or converted on each access are first written to the workspace, as these.
+template <class Type>
+struct WrittenOf {
+  using Written = Type;
+};
+template <>
+struct WrittenOf<NarrowFloats> {
+  using Written = Floats;
+};
+template <>
+struct WrittenOf<FloatPoints> {
+  using Written = Floats;
+};
+template <>
+struct WrittenOf<DoublePoints> {
+  using Written = Doubles;
+};
+
+// Makes the plan a forest and writes it.
+template <class C, int kOwn>
+struct SmallFinish {
+  using Paths = SmallPaths<C, kOwn>;
+  using Mask = typename Paths::Mask;
+
+  Team team;
+  const C& c;
+  const Workspace& w;
+  Paths& paths;
+  const typename Paths::Problem& f;
+  Mask of_row[kOwn];  // columns of this lane's rows
+
+  __device__ SmallFinish(Paths& paths)
+      : team(paths.f.team), c(paths.f.c), w(paths.f.w), paths(paths), f(paths.f) {
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) of_row[a] = 0;
+#pragma unroll 1
+    for (int32_t i = 0; i < f.rows; ++i) {
+#pragma unroll
+      for (int a = 0; a < kOwn; ++a) {
+        const Mask cols = __ballot_sync(kAllLanes, paths.held[a] >> i & 1);
+#pragma unroll
+        for (int b = 0; b < kOwn; ++b) {
+          if (f.col(b) == i) of_row[b] |= cols << a * kWarpSize;
+        }
+      }
+    }
+  }
+
+  __device__ static int count_of(uint32_t x) { return __popc(x); }
+  __device__ static int count_of(uint64_t x) {
+    return __popc(uint32_t(x)) + __popc(uint32_t(x >> 32));
+  }
+  // Rows, or columns, of which more than one entry of `own` is in `others`.
+  __device__ Mask branching(const Mask (&own)[kOwn], Mask others) const {
+    Mask all = 0;
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      const Mask lanes = __ballot_sync(kAllLanes, count_of(Mask(own[a] & others)) > 1);
+      all |= lanes << a * kWarpSize;
+    }
+    return all;
+  }
+  // Moves mass around cycles, all of whose arcs are tight, until no cycle is left.
+  __device__ void make_forest() {
+    Mask rows = ~Mask(0), cols = ~Mask(0);
+    for (;;) {
+      const Mask left = branching(of_row, cols);
+      if (left == 0) return;
+      if (left == rows) {
+        break_cycle(rows, cols);
+        rows = cols = ~Mask(0);
+        continue;
+      }
+      rows = left;
+      cols = branching(paths.held, rows);
+    }
+  }
+  // Each of the rows and columns has two arcs to others or more.
+  __device__ void break_cycle(Mask rows, Mask cols) {
+    int32_t next_col[kOwn] = {}, next_row[kOwn] = {};  // of this lane's rows and columns
+    Mask passed_rows = 0, passed_cols = 0;
+    int32_t i = paths.first_of(rows), j = kNone;
+    do {
+      passed_rows |= Mask(1) << i;
+      const Mask others = paths.of(of_row, i) & cols;
+      j = paths.first_of(j == kNone ? others : Mask(others & ~(Mask(1) << j)));
+      paths.set(next_col, i, j);
+      if (passed_cols >> j & 1) {
+        i = paths.of(next_row, j);
+        break;
+      }
+      passed_cols |= Mask(1) << j;
+      i = paths.first_of(Mask(paths.of(paths.held, j) & rows & ~(Mask(1) << i)));
+      paths.set(next_row, j, i);
+    } while (!(passed_rows >> i & 1));
+    const int32_t first = i;
+    int64_t least = INT64_MAX;
+    do {
+      j = paths.of(next_col, i);
+      least = min(least, paths.flow_of(i, j));
+      i = paths.of(next_row, j);
+    } while (i != first);
+    do {
+      j = paths.of(next_col, i);
+      change(i, j, -least);
+      i = paths.of(next_row, j);
+      change(i, j, least);
+    } while (i != first);
+  }
+  __device__ void change(int32_t i, int32_t j, int64_t by) {
+    const int64_t flow = paths.flow_of(i, j) + by;
+    __syncwarp();
+    if (team.lane() == 0) paths.flow_of(i, j) = flow;
+    __syncwarp();
+    if (flow > 0) return;
+    paths.set(of_row, i, Mask(paths.of(of_row, i) & ~(Mask(1) << j)));
+    paths.set(paths.held, j, Mask(paths.of(paths.held, j) & ~(Mask(1) << i)));
+  }
+
+  // Duals in units, of nodes with mass.
+  __device__ void set_prices() const {
+    f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a]; });
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      const int32_t i = f.col(a), j = of_row[a] != 0 ? paths.first_of(of_row[a]) : 0;
+      int64_t price = 0;
+#pragma unroll
+      for (int b = 0; b < kOwn; ++b) {
+        const int64_t here = __shfl_sync(kAllLanes, paths.v[b], j % kWarpSize);
+        if (j / kWarpSize == b) price = here;
+      }
+      if (i < f.rows) w.price[i] = of_row[a] != 0 ? c.units(i, j) - price : 0;
+    }
+    team.sync_block();
+  }
+
+  // Returns the cost, for the first thread.
+  __device__ double write_plan(double unit) const {
+    const TransportProblem& p = c.p;
+    int32_t first = 0;
+    __int128 paid = 0;
+    PlanCost real;
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      const int32_t i = f.col(a), own = count_of(of_row[a]);
+      int32_t end = own;
+      for (int step = 1; step < kWarpSize; step *= 2) {
+        const int32_t other = __shfl_sync(kAllLanes, end, max(team.lane() - step, 0));
+        if (team.lane() >= step) end += other;
+      }
+      int32_t k = first + end - own;
+      first += __shfl_sync(kAllLanes, end, kWarpSize - 1);
+      for (Mask left = of_row[a]; left != 0; left &= left - 1, ++k) {
+        const int32_t j = paths.first_of(left);
+        const int64_t mass = paths.flow_of(i, j);
+        p.rows[k] = i;
+        p.cols[k] = j;
+        write_mass(p, k, mass, unit);
+        if (f.whole) {
+          paid += __int128(c.units(i, j)) * mass;
+        } else {
+          real.add(C::real(c.raw(i, j)), mass);
+        }
+      }
+    }
+    write_plan_end(team, p, first);
+    if (f.whole) {
+      const double cost = double(sum_of_warp(paid)), sign = c.p.maximize ? -1 : 1;
+      return sign * ldexp(cost, ilogb(unit) - ilogb(fabs(c.scale)));
+    }
+    return sum_of_warp(real).value(unit);
+  }
+  __device__ static PlanCost sum_of_warp(const PlanCost& x) {
+    PlanCost all;
+    const auto add = [](CompensatedSum& to, const CompensatedSum& from, int lane) {
+      to.add(__shfl_sync(kAllLanes, from.sum, lane));
+      to.add(__shfl_sync(kAllLanes, from.error, lane));
+    };
+#pragma unroll 1
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      add(all.sum.small, x.sum.small, lane);
+      add(all.sum.large, x.sum.large, lane);
+    }
+    return all;
+  }
+  __device__ static __int128 sum_of_warp(__int128 x) {
+    const int64_t high = warp_sum(int64_t(x >> 64));
+    const uint64_t low = uint64_t(x);
+    const uint64_t carries = uint64_t(warp_sum(int64_t(low >> 32)));
+    const uint64_t lowest = uint64_t(warp_sum(int64_t(low & UINT32_MAX)));
+    return (__int128(high) << 64) + (__int128(carries) << 32) + __int128(lowest);
+  }
+};
+
+// Masses in whole units. False if they are not balanced or not finite, or if a mass is too small
+// for the units.
+template <class C>
+__device__ bool read_small_masses(Team team, const C& c, const Workspace& w, Masses& masses) {
+  const MassReader reader = mass_reader(team, c.p, w);
+  masses = reader.run();
+  if (masses.status != kOptimal) return false;
+  if (is_whole(c.p.mass_dtype)) return true;
+  if (!c.p.moved) reader.balance(masses);
+  return masses.status == kOptimal && !reader.are_coarse(masses.unit);
+}
+
+// False, without results, if the problem needs the other kernel: one that has no solution, and one
+// with forbidden pairs or levels of costs.
+template <int kOwn, class C>
+__device__ bool solve_small(Team team, C& c, const Workspace& w) {
+  const CostSummary found = summarize_costs(team, c);
+  if (found.invalid || found.forbids) return false;
+  Masses masses;
+  if (!read_small_masses(team, c, w, masses) || masses.total == 0) return false;
+  const int64_t shorter = min(c.p.n, c.p.m);
+  if (!C::kInteger && may_have_levels(found)) {
+    split_levels(team, c, w, most_arcs(shorter));
+    if (team.s.levels.count > 1) return false;
+  }
+  if (!choose_unit(c, found, shorter)) return false;
+  SmallProblem<C, kOwn> f(team, c, w);
+  f.survey();
+  SmallPaths<C, kOwn> paths(f, w.flow, w.rest);
+  f.find_prices(masses.total, paths.v);
+  if (!paths.run()) return false;
+  SmallFinish<C, kOwn> finish(paths);
+  finish.make_forest();
+  finish.set_prices();
+  const double most = write_duals(team, c, w, false);
+  const double value = finish.write_plan(masses.unit);
+  team.one([&] {
+    c.p.counts[kBids] = paths.scans;
+    c.p.counts[kPivots] = 0;
+    write_value(c, masses, most, f.whole, value, 0, 0);
+  });
+  return true;
+}
+
+template <class Type, int kOwn>
+__global__ void __launch_bounds__(kWarpSize)
+    small_transport_kernel(const __grid_constant__ TransportBatch batch) {
+  using Written = typename WrittenOf<Type>::Written;
+  Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
+  const int64_t n = batch.first.n, m = batch.first.m, k = blockIdx.x;
+  if (threadIdx.x == 0) {
+    shared.barriers = 0;
+    shared.levels = CostLevels{};
+    shared.problem = problem_at(batch.first, k);
+    shared.workspace = Workspace(batch.workspace + k * batch.workspace_bytes, n, m);
+    SmallMemory{n, m}.place(shared.workspace, reinterpret_cast<int64_t*>(&shared + 1));
+  }
+  const Team team(shared, 1, 0);
+  team.sync_block();
+  const Workspace& w = shared.workspace;
+  TransportProblem& p = shared.problem;
+  if constexpr (!std::is_same_v<Type, Written>) {
+    const Costs<Type> given{p, w.supply, w.demand};
+    auto* const written = reinterpret_cast<typename Type::Raw*>(w.key);
+    team.each_by_warp(n, [&](int64_t i) {
+      for (int64_t j = team.lane(); j < m; j += kWarpSize) written[i * m + j] = given.raw(i, j);
+    });
+    team.sync_block();
+    team.one([&] { p.cost = written; });
+    team.sync_block();
+  }
+  Costs<InL1<Written>> c{p, w.supply, w.demand};
+  if (!solve_small<kOwn>(team, c, w)) team.one([&] { *p.status = kLeft; });
+}
+
+template <class Type>
+TransportKernel pick_small_transport_kernel(int64_t n, int64_t m) {
+  return n <= kWarpSize && m <= kWarpSize ? small_transport_kernel<Type, 1>
+                                          : small_transport_kernel<Type, 2>;
+}
+
+}  // namespace jaxmatch::transport
+
+#define JAXMATCH_INSTANCE(Type)                                                 \
+  namespace jaxmatch::transport {                                               \
+  template TransportKernel pick_small_transport_kernel<Type>(int64_t, int64_t); \
+  }                                                                             \
+  static_assert(true, "a semicolon follows")
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_

@@ -1,0 +1,187 @@
+// The plan of a small problem by shortest augmenting paths, by one warp.
+#ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_PATHS_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_SMALL_PATHS_CUH_
+
+#include "transport/cuda/small_prices.cuh"
+
+namespace jaxmatch::transport {
+
+// A search leads from a row with free mass over columns and the rows that they hold to the nearest
+// column that lacks mass.
+template <class C, int kOwn>
+struct SmallPaths {
+  using Problem = SmallProblem<C, kOwn>;
+  using Mask = typename Problem::Mask;
+
+  const Problem& f;
+  int64_t* const flow;  // [rows, cols], where a bit of `held` is set
+  int64_t* const rest;  // [rows] free mass
+  // By lane, of its columns: price, missing mass, rows that it holds; and in a search distance, and
+  // the row before it on its path.
+  int64_t v[kOwn], lacks[kOwn], far[kOwn];
+  Mask held[kOwn];
+  int32_t from[kOwn];
+  int32_t into[kOwn];   // of its rows: the column before it on its path
+  uint32_t closed = 0;  // bit a: the search has passed column a
+  int32_t searches = 0, scans = 0;
+
+  __device__ SmallPaths(const Problem& f, int64_t* flow, int64_t* rest)
+      : f(f), flow(flow), rest(rest) {
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      v[a] = lacks[a] = from[a] = into[a] = 0;
+      held[a] = 0;
+    }
+    f.each_column([&](int a, int32_t j) { lacks[a] = f.c.demand[j]; });
+  }
+
+  // False if paths are too many, which hostile masses may cause.
+  __device__ bool run() {
+    const int32_t most = 64 * (f.rows + f.cols);
+    f.team.each(f.rows, [&](int64_t i) { rest[i] = f.c.supply[i]; });
+    __syncwarp();
+    for (int pass = 0; pass < 2; ++pass) {
+      // First each row gives what it can to its cheapest column.
+      for (int32_t i = 0; i < f.rows; ++i) {
+        int64_t left = rest[i];
+        while (left > 0) {
+          if (++searches > most || !search(i, pass == 0, left)) return false;
+          if (pass == 0) break;
+        }
+        if (f.team.lane() == 0) rest[i] = left;
+      }
+      __syncwarp();
+    }
+    return true;
+  }
+
+  // What a lane has for a column or a row.
+  template <class T>
+  __device__ T of(const T (&x)[kOwn], int32_t at) const {
+    return __shfl_sync(kAllLanes, pick(x, at), at % kWarpSize);
+  }
+  template <class T>
+  __device__ void set(T (&x)[kOwn], int32_t at, T y) const {
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      if (f.col(a) == at) x[a] = y;
+    }
+  }
+  __device__ int64_t& flow_of(int32_t i, int32_t j) const { return flow[i * f.cols + j]; }
+  __device__ static int32_t first_of(uint32_t x) { return __ffs(int(x)) - 1; }
+  __device__ static int32_t first_of(uint64_t x) {
+    return uint32_t(x) != 0 ? first_of(uint32_t(x)) : 32 + first_of(uint32_t(x >> 32));
+  }
+
+ private:
+  template <class T>
+  __device__ static T pick(const T (&x)[kOwn], int32_t at) {
+    return kOwn == 1 || at < kWarpSize ? x[0] : x[kOwn - 1];
+  }
+
+  // Shortens the distances of open columns by way of row i: `base` is to be added to its costs. If
+  // the row is reached from column `by`, that is `last` less the cost there.
+  __device__ void scan(int32_t i, int32_t by, int64_t last) {
+    ++scans;
+    int64_t x[kOwn] = {};
+    f.each_column([&](int a, int32_t j) {
+      if (f.is_wanted(a)) x[a] = f.c.units(i, j) - v[a];
+    });
+    const int64_t base = by == kNone ? 0 : last - of(x, by);
+    f.each_column([&](int a, int32_t) {
+      const int64_t here = base + x[a];
+      if (!f.is_wanted(a) || (closed >> a & 1) || here >= far[a]) return;
+      far[a] = here;
+      from[a] = i;
+    });
+  }
+  // The nearest open column, or kNone, and its distance.
+  __device__ int32_t nearest(int64_t& distance) const {
+    constexpr uint64_t kSign = uint64_t(1) << 63;
+    uint64_t key = ~uint64_t(0);
+    int32_t own = 0;
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      const uint64_t here = uint64_t(far[a]) ^ kSign;
+      if ((closed >> a & 1) || here >= key) continue;
+      key = here;
+      own = f.col(a);
+    }
+    const uint64_t least = warp_least(key);
+    if (least == ~uint64_t(0)) return kNone;
+    distance = int64_t(least ^ kSign);
+    const int lane = __ffs(int(__ballot_sync(kAllLanes, key == least))) - 1;
+    return __shfl_sync(kAllLanes, own, lane);
+  }
+
+  // Moves mass from `root`; `once`: only along an arc. False if no column can be reached.
+  __device__ bool search(int32_t root, bool once, int64_t& left) {
+    closed = 0;
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) far[a] = INT64_MAX;
+    Mask seen = Mask(1) << root;
+    scan(root, kNone, 0);
+    int64_t last;
+    for (;;) {
+      const int32_t j = nearest(last);
+      if (j == kNone) return false;
+      const int64_t lacking = of(lacks, j);
+      if (lacking > 0) {
+        bool cut = false;
+        const int64_t moved = move(root, j, min(left, lacking), cut);
+        left -= moved;
+        if (left == 0 || cut || moved < lacking) break;
+      }
+      if (once) break;
+#pragma unroll
+      for (int a = 0; a < kOwn; ++a) closed |= uint32_t(f.col(a) == j) << a;
+      Mask next = of(held, j) & ~seen;
+      seen |= next;
+      while (next != 0) {
+        const int32_t i = first_of(next);
+        next &= next - 1;
+        set(into, i, j);
+        scan(i, j, last);
+      }
+    }
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      if (closed >> a & 1) v[a] += far[a] - last;
+    }
+    return true;
+  }
+
+  // Moves at most `most` along the path to column j. Sets `cut` if that empties an arc.
+  __device__ int64_t move(int32_t root, int32_t j, int64_t most, bool& cut) {
+    for (int32_t at = j;;) {
+      const int32_t i = of(from, at);
+      if (i == root) break;
+      at = of(into, i);
+      most = min(most, flow_of(i, at));
+    }
+    set(lacks, j, of(lacks, j) - most);
+    for (int32_t at = j;;) {
+      const int32_t i = of(from, at);
+      const Mask row = Mask(1) << i, holds = of(held, at);
+      const int64_t more = (holds & row ? flow_of(i, at) : 0) + most;
+      __syncwarp();
+      if (f.team.lane() == 0) flow_of(i, at) = more;
+      set(held, at, holds | row);
+      if (i == root) break;
+      at = of(into, i);
+      const int64_t less = flow_of(i, at) - most;
+      __syncwarp();
+      if (f.team.lane() == 0) flow_of(i, at) = less;
+      if (less == 0) {
+        cut = true;
+        set(held, at, of(held, at) & ~row);
+      }
+    }
+    __syncwarp();
+    return most;
+  }
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_SMALL_PATHS_CUH_

@@ -1,0 +1,153 @@
+// What the costs of a small problem are like, and prices to begin with. By one warp: each lane has
+// a column, or a few.
+#ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
+#define JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
+
+#include "transport/cuda/costs.cuh"
+
+namespace jaxmatch::transport {
+
+// kOwn: columns of a lane, which are a warp's width apart, and rows likewise.
+template <class C, int kOwn>
+struct SmallProblem {
+  using Mask = std::conditional_t<kOwn == 1, uint32_t, uint64_t>;  // of rows or columns
+
+  Team team;
+  const C& c;
+  const Workspace& w;
+  const int32_t rows, cols;
+  bool whole = true;    // all costs are whole numbers of units
+  float typical = 0;    // difference of the two least costs of a row, as a magnitude; 0 if unknown
+  float spread = 0;     // of all costs
+  uint32_t wanted = 0;  // bit a: this lane's column a gets mass
+
+  __device__ SmallProblem(Team team, const C& c, const Workspace& w)
+      : team(team), c(c), w(w), rows(int32_t(c.p.n)), cols(int32_t(c.p.m)) {
+    each_column([&](int a, int32_t j) { wanted |= uint32_t(c.demand[j] > 0) << a; });
+  }
+
+  __device__ int32_t col(int a) const { return team.lane() + a * kWarpSize; }
+  __device__ bool is_wanted(int a) const { return wanted >> a & 1; }
+  // f(a, column): of this lane.
+  template <class F>
+  __device__ void each_column(const F& f) const {
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) {
+      if (col(a) < cols) f(a, col(a));
+    }
+  }
+  // f(row), by all lanes.
+  template <class F>
+  __device__ void each_row(const F& f) const {
+#pragma unroll 1
+    for (int32_t i = 0; i < rows; ++i) {
+      if (c.supply[i] > 0) f(i);
+    }
+  }
+  // Finds what the costs are like.
+  __device__ void survey() {
+    float low = kFarFloat, high = -kFarFloat, logs = 0;
+    int32_t counted = 0;
+    bool rounded = false;
+    each_row([&](int32_t i) {
+      float least = kFarFloat, next = kFarFloat;
+      each_column([&](int a, int32_t j) {
+        if (!is_wanted(a)) return;
+        const auto raw = c.raw(i, j);
+        rounded |= !c.is_whole(raw);
+        const float y = c.estimate(raw);
+        next = fminf(next, fmaxf(least, y));
+        least = fminf(least, y);
+        high = fmaxf(high, y);
+      });
+      low = fminf(low, least);
+      const uint32_t own = ordered_bits(least), best = __reduce_min_sync(kAllLanes, own);
+      const int first = __ffs(int(__ballot_sync(kAllLanes, own == best))) - 1;
+      const float other = team.lane() == first ? next : least;
+      const float gap = from_ordered_bits(__reduce_min_sync(kAllLanes, ordered_bits(other))) -
+                        from_ordered_bits(best);
+      if (gap > 0 && gap < kFarFloat) {
+        logs += log2f(gap);
+        ++counted;
+      }
+    });
+    whole = !__any_sync(kAllLanes, rounded);
+    spread = warp_most(high) + warp_most(-low);
+    if (counted > 0) typical = exp2f(logs / float(counted));
+  }
+
+  // Prices of this lane's columns: those of a warm start, or by ascent of a smoothed dual as in
+  // ascent.cuh. They affect the time, not the result.
+  __device__ void find_prices(int64_t total, int64_t (&price)[kOwn]) const {
+    float v[kOwn] = {};
+    if (!take_given(v)) ascend(total, v);
+    each_column([&](int a, int32_t) {
+      price[a] = int64_t(rint(fmin(fmax(double(v[a]), -1.0), 1.0) * c.units_per_normal));
+    });
+  }
+
+ private:
+  __device__ bool take_given(float (&v)[kOwn]) const {
+    if (!c.p.start_dual) return false;
+    bool usable = true;
+    each_column([&](int a, int32_t j) {
+      const double x = c.given_price(j);
+      if (is_wanted(a)) usable &= fabs(x) < 0x1p20;
+      v[a] = float(x);
+    });
+    return !__any_sync(kAllLanes, !usable);
+  }
+
+  // A pass costs as much as a search or two.
+  __device__ void ascend(int64_t total, float (&v)[kOwn]) const {
+    const int passes = 6 + max(rows, cols) / 4;
+    constexpr float kFirst = 256, kMostOfSpread = 1.0f / 8, kLast = 0.25f;
+#pragma unroll
+    for (int a = 0; a < kOwn; ++a) v[a] = 0;
+    if (!(spread > 0) || !(spread < kFarFloat)) return;
+    const double whole_mass = 1 / double(total);
+    float wants[kOwn];
+    each_column([&](int a, int32_t j) { wants[a] = float(double(c.demand[j]) * whole_mass); });
+    team.each(rows, [&](int64_t i) { w.shadow[i] = float(double(c.supply[i]) * whole_mass); });
+    team.sync_block();
+    const float middle = typical > 0 ? typical : spread;
+    const float first = fminf(middle * kFirst, spread * kMostOfSpread);
+    const float last = fminf(middle * kLast * float(cols) / float(rows), first / 2);
+    const float factor = exp2f(log2f(last / first) / float(passes - 1));
+    float epsilon = first;
+    for (int k = 0; k < passes; ++k, epsilon *= factor) pass(epsilon, wants, v);
+  }
+  // Divides each row among the columns by softmax.
+  __device__ void pass(float epsilon, const float (&wants)[kOwn], float (&v)[kOwn]) const {
+    constexpr float kMostChange = 4, kWhole = 0x1p24f;
+    const float inverse = 1.4426950409f / epsilon;
+    float sum[kOwn] = {};
+#pragma unroll 2
+    for (int32_t i = 0; i < rows; ++i) {
+      float z[kOwn], most = -kFarFloat, all = 0;
+#pragma unroll
+      for (int a = 0; a < kOwn; ++a) z[a] = -kFarFloat;
+      each_column([&](int a, int32_t j) {
+        // A column that nothing is wanted of may have any cost, NaN too.
+        if (is_wanted(a)) z[a] = v[a] - c.estimate(c.raw(i, j));
+        most = fmaxf(most, z[a]);
+      });
+      most = warp_most(most);
+#pragma unroll
+      for (int a = 0; a < kOwn; ++a) all += z[a] = exp2f((z[a] - most) * inverse);
+      const float parts = float(__reduce_add_sync(kAllLanes, __float2uint_rn(all * kWhole)));
+      const float scaled = w.shadow[i] > 0 ? w.shadow[i] * (kWhole / parts) : 0;
+#pragma unroll
+      for (int a = 0; a < kOwn; ++a) sum[a] += z[a] * scaled;
+    }
+    each_column([&](int a, int32_t) {
+      if (!is_wanted(a)) return;
+      const float change = log2f(wants[a] / fmaxf(sum[a], wants[a] * 0x1p-5f));
+      v[a] += 0.6931471806f * epsilon * fminf(fmaxf(change, -kMostChange), kMostChange);
+    });
+  }
+};
+
+}  // namespace jaxmatch::transport
+
+#endif  // JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
