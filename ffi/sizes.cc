@@ -10,7 +10,7 @@
 #include "matching/cuda/layout.h"
 #include "perturbed/cuda/layout.h"
 #include "sparse_assignment/cuda/workspace.h"
-#include "transport/cuda/workspace.h"
+#include "transport/cuda/small_memory.h"
 
 namespace jaxmatch {
 namespace {

@@ -87,7 +87,7 @@ def solve(
 def assert_as_on_cpu(library, cost, supply, demand, **given):
     """The same optimum as on a CPU, proved, and the same bits whatever the order of threads."""
     shape = cost.shape[-2:]
-    if max(shape) <= 64 and given.get("blocks", 1) == 1 and "one_warp" not in given:
+    if max(shape) <= 128 and given.get("blocks", 1) == 1 and "one_warp" not in given:
         _assert_as_on_cpu(library, cost, supply, demand, one_warp=True, **given)
     return _assert_as_on_cpu(library, cost, supply, demand, **given)
 
@@ -135,7 +135,9 @@ def test_dtypes(library, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("shape", [(5, 5), (1, 1), (32, 32), (20, 50), (64, 3), (64, 64)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(5, 5), (1, 1), (32, 32), (20, 50), (64, 3), (64, 64), (7, 128), (100, 90)], ids=str
+)
 def test_one_warp(library, shape, dtype):
     """Many plans cost the same: the one that is found is a forest all the same."""
     random, supply, demand = integers(31, 2, *shape, 1)
@@ -145,7 +147,7 @@ def test_one_warp(library, shape, dtype):
 
 @pytest.mark.parametrize("family", ["uniform", "20 clusters", "sphere to shape", "equal", "heavy"])
 @pytest.mark.parametrize("masses", ["equal", "any"])
-@pytest.mark.parametrize("n", [16, 33, 64])
+@pytest.mark.parametrize("n", [16, 33, 100])
 def test_families_in_one_warp(library, n, masses, family):
     from benchmarks.assignment.families import FAMILIES
 
@@ -157,9 +159,9 @@ def test_families_in_one_warp(library, n, masses, family):
     if masses == "equal":
         supply = demand = np.full((2, n), 1 / n, np.float32)
     else:
-        supply, demand = (random.dirichlet(np.ones(n), 2) for _ in range(2))
+        supply, demand = (random.dirichlet(np.ones(n), 2).astype(np.float32) for _ in range(2))
     _, counts = solve_in_one_warp(library, cost.astype(np.float32), supply, demand)
-    assert (counts[:, 0] < n * n + 2 * n).all() and (counts[:, 1] == 0).all()
+    assert (counts[:, 0] < 2 * n * n).all() and (counts[:, 1] == 0).all()
 
 
 def test_masks_in_one_warp(library):
@@ -330,7 +332,7 @@ def test_few_columns_with_masks_and_forbidden_pairs(library, shape):
 def test_given_plans(library, kind):
     """Equal masses begin with an assignment; a wrong one costs time alone."""
     random = np.random.default_rng(13)
-    n = 70
+    n = 40
     cost = random.random((2, n, n)).astype(np.float32)
     masses = np.full((2, n), 1 / n)
     best = jm.solve_assignment(cost)
@@ -388,7 +390,7 @@ def test_points(library, metric, shape, dtype):
     at = ["sqeuclidean", "euclidean", "l1", "cosine"].index(metric)
     dummies = {"last_row": last_row, "last_col": last_col}
     options = {"dims": 3, "metric": at, **points, **dummies}
-    for one_warp in (False, True) if max(cost.shape[1:]) <= 64 else (False,):
+    for one_warp in (False, True) if max(cost.shape[1:]) <= 128 else (False,):
         kernel = {"one_warp": one_warp, "leaves": 0 if one_warp else None}
         expected, counts = solve(library, cost, supply, demand, **kernel)
         assert (expected.status == jm.Status.OPTIMAL).all()

@@ -31,6 +31,8 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline int64_t __float2ll_rn(float x) { return int64_t(std::rint(x)); }
 inline unsigned __float2uint_rn(float x) { return unsigned(std::rint(x)); }
 
 // The emulator comes first.

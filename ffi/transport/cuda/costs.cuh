@@ -30,8 +30,11 @@ struct Costs {
   // Rounded, for estimates.
   __device__ float estimate(Raw x) const {
     if (!kInteger && map) return float(mapped(x) * fabs(double(normal)));
-    if constexpr (sizeof(Raw) == 4) return Type::single(x) * normal;
-    return float(real(x) * double(normal));
+    return scaled(x, normal);
+  }
+  __device__ static float scaled(Raw x, float factor) {
+    if constexpr (sizeof(Raw) == 4) return Type::single(x) * factor;
+    return float(real(x) * double(factor));
   }
   __device__ static double real(Raw x) { return Type::real(x); }
   // What stands in for a cost of a minimisation.
@@ -46,6 +49,16 @@ struct Costs {
     } else {
       const double y = mapped(x) * fabs(scale);
       return y < __builtin_huge_val() ? as_integer(y) : forbidden;
+    }
+  }
+  // Of a cost that is finite, without a map.
+  __device__ int64_t finite_units(Raw x) const {
+    if constexpr (kInteger) {
+      return units_of(x);
+    } else if constexpr (sizeof(Raw) == 4) {
+      return __float2ll_rn(Type::single(x) * normal * float(units_per_normal));
+    } else {
+      return as_integer(real(x) * scale);
     }
   }
   __device__ int64_t units(int64_t i, int64_t j) const { return units_of(raw(i, j)); }

@@ -27,7 +27,7 @@ int blocks_of_each(const Batch& batch, int multiprocessors) {
 // A warp for each problem: problems with two short sides.
 ffi::Error solve_small(cudaStream_t stream, const TransportBatch& work, int64_t most_shared) {
   const TransportProblem& p = work.first;
-  const int64_t shared_bytes = int64_t(sizeof(Shared)) + SmallMemory{p.n, p.m}.bytes();
+  const int64_t shared_bytes = int64_t(sizeof(Shared)) + 8 * SmallMemory{p.n, p.m}.shared_words();
   const TransportKernel kernel = small_transport_kernel_for(p);
   JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_shared));
   kernel<<<unsigned(work.size), kWarpSize, size_t(shared_bytes), stream>>>(work);
@@ -41,7 +41,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   const Batch& batch = *decoded;
   if (batch.size == 0) return ffi::Error::Success();
   const auto workspace = result_at(rets, rets.size() - 1);
-  const int64_t bytes = (Workspace(nullptr, batch.first.n, batch.first.m).bytes + 3) / 4 * 4;
+  const int64_t bytes = (workspace_bytes(batch.first.n, batch.first.m) + 3) / 4 * 4;
   if (int64_t(workspace->size_bytes()) < batch.size * bytes) {
     return given.error("the result for the workspace is too small");
   }

@@ -38,7 +38,7 @@ JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
 
 // A kernel of one warp for each problem comes first where neither side is longer than this. Its
 // status says which problems it has left to the other kernel.
-constexpr int kMostSmall = 64;
+constexpr int kMostSmall = 128;
 constexpr int32_t kLeft = -1;
 
 JAXMATCH_HOST_DEVICE inline bool is_small(int64_t n, int64_t m) {

@@ -59,33 +59,25 @@ struct SmallFinish {
 
   __device__ SmallFinish(Paths& paths)
       : team(paths.f.team), c(paths.f.c), w(paths.f.w), paths(paths), f(paths.f) {
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) of_row[a] = 0;
+    unroll<kOwn>([&](int a) { of_row[a] = 0; });
 #pragma unroll 1
     for (int32_t i = 0; i < f.rows; ++i) {
-#pragma unroll
-      for (int a = 0; a < kOwn; ++a) {
-        const Mask cols = __ballot_sync(kAllLanes, paths.held[a] >> i & 1);
-#pragma unroll
-        for (int b = 0; b < kOwn; ++b) {
+      unroll<kOwn>([&](int a) {
+        const Mask cols = __ballot_sync(kAllLanes, bool(paths.held[a] >> i & 1));
+        unroll<kOwn>([&](int b) {
           if (f.col(b) == i) of_row[b] |= cols << a * kWarpSize;
-        }
-      }
+        });
+      });
     }
   }
 
-  __device__ static int count_of(uint32_t x) { return __popc(x); }
-  __device__ static int count_of(uint64_t x) {
-    return __popc(uint32_t(x)) + __popc(uint32_t(x >> 32));
-  }
   // Rows, or columns, of which more than one entry of `own` is in `others`.
   __device__ Mask branching(const Mask (&own)[kOwn], Mask others) const {
     Mask all = 0;
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       const Mask lanes = __ballot_sync(kAllLanes, count_of(Mask(own[a] & others)) > 1);
       all |= lanes << a * kWarpSize;
-    }
+    });
     return all;
   }
   // Moves mass around cycles, all of whose arcs are tight, until no cycle is left.
@@ -107,18 +99,18 @@ struct SmallFinish {
   __device__ void break_cycle(Mask rows, Mask cols) {
     int32_t next_col[kOwn] = {}, next_row[kOwn] = {};  // of this lane's rows and columns
     Mask passed_rows = 0, passed_cols = 0;
-    int32_t i = paths.first_of(rows), j = kNone;
+    int32_t i = first_of(rows), j = kNone;
     do {
       passed_rows |= Mask(1) << i;
       const Mask others = paths.of(of_row, i) & cols;
-      j = paths.first_of(j == kNone ? others : Mask(others & ~(Mask(1) << j)));
+      j = first_of(j == kNone ? others : Mask(others & ~(Mask(1) << j)));
       paths.set(next_col, i, j);
       if (passed_cols >> j & 1) {
         i = paths.of(next_row, j);
         break;
       }
       passed_cols |= Mask(1) << j;
-      i = paths.first_of(Mask(paths.of(paths.held, j) & rows & ~(Mask(1) << i)));
+      i = first_of(Mask(paths.of(paths.held, j) & rows & ~(Mask(1) << i)));
       paths.set(next_row, j, i);
     } while (!(passed_rows >> i & 1));
     const int32_t first = i;
@@ -148,17 +140,15 @@ struct SmallFinish {
   // Duals in units, of nodes with mass.
   __device__ void set_prices() const {
     f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a]; });
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
-      const int32_t i = f.col(a), j = of_row[a] != 0 ? paths.first_of(of_row[a]) : 0;
+    unroll<kOwn>([&](int a) {
+      const int32_t i = f.col(a), j = of_row[a] != 0 ? first_of(of_row[a]) : 0;
       int64_t price = 0;
-#pragma unroll
-      for (int b = 0; b < kOwn; ++b) {
+      unroll<kOwn>([&](int b) {
         const int64_t here = __shfl_sync(kAllLanes, paths.v[b], j % kWarpSize);
         if (j / kWarpSize == b) price = here;
-      }
-      if (i < f.rows) w.price[i] = of_row[a] != 0 ? c.units(i, j) - price : 0;
-    }
+      });
+      if (i < f.rows) w.price[i] = of_row[a] != 0 ? f.units(i, j) - price : 0;
+    });
     team.sync_block();
   }
 
@@ -168,8 +158,7 @@ struct SmallFinish {
     int32_t first = 0;
     __int128 paid = 0;
     PlanCost real;
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       const int32_t i = f.col(a), own = count_of(of_row[a]);
       int32_t end = own;
       for (int step = 1; step < kWarpSize; step *= 2) {
@@ -179,18 +168,18 @@ struct SmallFinish {
       int32_t k = first + end - own;
       first += __shfl_sync(kAllLanes, end, kWarpSize - 1);
       for (Mask left = of_row[a]; left != 0; left &= left - 1, ++k) {
-        const int32_t j = paths.first_of(left);
+        const int32_t j = first_of(left);
         const int64_t mass = paths.flow_of(i, j);
         p.rows[k] = i;
         p.cols[k] = j;
         write_mass(p, k, mass, unit);
         if (f.whole) {
-          paid += __int128(c.units(i, j)) * mass;
+          paid += __int128(f.units(i, j)) * mass;
         } else {
           real.add(C::real(c.raw(i, j)), mass);
         }
       }
-    }
+    });
     write_plan_end(team, p, first);
     if (f.whole) {
       const double cost = double(sum_of_warp(paid)), sign = c.p.maximize ? -1 : 1;
@@ -242,8 +231,10 @@ __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   if (!read_small_masses(team, c, w, masses) || masses.total == 0) return false;
   const int64_t shorter = min(c.p.n, c.p.m);
   if (!C::kInteger && may_have_levels(found)) {
-    split_levels(team, c, w, most_arcs(shorter));
-    if (team.s.levels.count > 1) return false;
+    // All levels are needed, and nothing is gained by drawing them nearer to each other.
+    const double arcs = most_arcs(shorter);
+    const int end = find_levels(team, c, w, arcs) + 1;
+    if (end < team.s.levels.count || draws_near(team, end, arcs)) return false;
   }
   if (!choose_unit(c, found, shorter)) return false;
   SmallProblem<C, kOwn> f(team, c, w);
@@ -265,7 +256,7 @@ __device__ bool solve_small(Team team, C& c, const Workspace& w) {
 }
 
 template <class Type, int kOwn>
-__global__ void __launch_bounds__(kWarpSize)
+__global__ void __launch_bounds__(kWarpSize, kOwn == 4 ? 16 : 24)
     small_transport_kernel(const __grid_constant__ TransportBatch batch) {
   using Written = typename WrittenOf<Type>::Written;
   Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
@@ -274,8 +265,8 @@ __global__ void __launch_bounds__(kWarpSize)
     shared.barriers = 0;
     shared.levels = CostLevels{};
     shared.problem = problem_at(batch.first, k);
-    shared.workspace = Workspace(batch.workspace + k * batch.workspace_bytes, n, m);
-    SmallMemory{n, m}.place(shared.workspace, reinterpret_cast<int64_t*>(&shared + 1));
+    SmallMemory{n, m}.place(shared.workspace, reinterpret_cast<int64_t*>(&shared + 1),
+                            batch.workspace + k * batch.workspace_bytes);
   }
   const Team team(shared, 1, 0);
   team.sync_block();
@@ -297,8 +288,10 @@ __global__ void __launch_bounds__(kWarpSize)
 
 template <class Type>
 TransportKernel pick_small_transport_kernel(int64_t n, int64_t m) {
-  return n <= kWarpSize && m <= kWarpSize ? small_transport_kernel<Type, 1>
-                                          : small_transport_kernel<Type, 2>;
+  const int64_t longer = n < m ? m : n;
+  return longer <= kWarpSize       ? small_transport_kernel<Type, 1>
+         : longer <= 2 * kWarpSize ? small_transport_kernel<Type, 2>
+                                   : small_transport_kernel<Type, 4>;
 }
 
 }  // namespace jaxmatch::transport

@@ -6,12 +6,39 @@
 
 namespace jaxmatch::transport {
 
+// Sets of rows or columns, 32 of them for each that a lane has.
+template <int kOwn>
+struct MaskOf {
+  using Type = std::conditional_t<kOwn == 1, uint32_t,
+                                  std::conditional_t<kOwn == 2, uint64_t, unsigned __int128>>;
+};
+__device__ inline int32_t first_of(uint32_t x) { return __ffs(int(x)) - 1; }
+__device__ inline int32_t first_of(uint64_t x) {
+  return uint32_t(x) != 0 ? first_of(uint32_t(x)) : 32 + first_of(uint32_t(x >> 32));
+}
+__device__ inline int32_t first_of(unsigned __int128 x) {
+  return uint64_t(x) != 0 ? first_of(uint64_t(x)) : 64 + first_of(uint64_t(x >> 64));
+}
+__device__ inline int count_of(uint32_t x) { return __popc(x); }
+__device__ inline int count_of(uint64_t x) { return count_of(uint32_t(x)) + __popc(x >> 32); }
+__device__ inline int count_of(unsigned __int128 x) {
+  return count_of(uint64_t(x)) + count_of(uint64_t(x >> 64));
+}
+template <class T>
+__device__ T from_lane(T x, int lane) {
+  return __shfl_sync(kAllLanes, x, lane);
+}
+__device__ inline unsigned __int128 from_lane(unsigned __int128 x, int lane) {
+  const uint64_t high = __shfl_sync(kAllLanes, uint64_t(x >> 64), lane);
+  return (unsigned __int128)(high) << 64 | __shfl_sync(kAllLanes, uint64_t(x), lane);
+}
+
 // A search leads from a row with free mass over columns and the rows that they hold to the nearest
 // column that lacks mass.
 template <class C, int kOwn>
 struct SmallPaths {
   using Problem = SmallProblem<C, kOwn>;
-  using Mask = typename Problem::Mask;
+  using Mask = typename MaskOf<kOwn>::Type;
 
   const Problem& f;
   int64_t* const flow;  // [rows, cols], where a bit of `held` is set
@@ -22,16 +49,15 @@ struct SmallPaths {
   Mask held[kOwn];
   int32_t from[kOwn];
   int32_t into[kOwn];   // of its rows: the column before it on its path
-  uint32_t closed = 0;  // bit a: the search has passed column a
+  uint32_t closed = 0;  // bit a: the search has passed column a, or never comes to it
   int32_t searches = 0, scans = 0;
 
   __device__ SmallPaths(const Problem& f, int64_t* flow, int64_t* rest)
       : f(f), flow(flow), rest(rest) {
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       v[a] = lacks[a] = from[a] = into[a] = 0;
       held[a] = 0;
-    }
+    });
     f.each_column([&](int a, int32_t j) { lacks[a] = f.c.demand[j]; });
   }
 
@@ -58,25 +84,22 @@ struct SmallPaths {
   // What a lane has for a column or a row.
   template <class T>
   __device__ T of(const T (&x)[kOwn], int32_t at) const {
-    return __shfl_sync(kAllLanes, pick(x, at), at % kWarpSize);
+    return from_lane(pick(x, at), at % kWarpSize);
   }
   template <class T>
   __device__ void set(T (&x)[kOwn], int32_t at, T y) const {
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       if (f.col(a) == at) x[a] = y;
-    }
+    });
   }
   __device__ int64_t& flow_of(int32_t i, int32_t j) const { return flow[i * f.cols + j]; }
-  __device__ static int32_t first_of(uint32_t x) { return __ffs(int(x)) - 1; }
-  __device__ static int32_t first_of(uint64_t x) {
-    return uint32_t(x) != 0 ? first_of(uint32_t(x)) : 32 + first_of(uint32_t(x >> 32));
-  }
 
  private:
   template <class T>
   __device__ static T pick(const T (&x)[kOwn], int32_t at) {
-    return kOwn == 1 || at < kWarpSize ? x[0] : x[kOwn - 1];
+    T found = x[0];
+    unroll<kOwn - 1>([&](int a) { found = at / kWarpSize > a ? x[a + 1] : found; });
+    return found;
   }
 
   // Shortens the distances of open columns by way of row i: `base` is to be added to its costs. If
@@ -84,13 +107,11 @@ struct SmallPaths {
   __device__ void scan(int32_t i, int32_t by, int64_t last) {
     ++scans;
     int64_t x[kOwn] = {};
-    f.each_column([&](int a, int32_t j) {
-      if (f.is_wanted(a)) x[a] = f.c.units(i, j) - v[a];
-    });
+    f.each_cost(i, [&](int a, auto raw) { x[a] = f.c.finite_units(raw) - v[a]; });
     const int64_t base = by == kNone ? 0 : last - of(x, by);
-    f.each_column([&](int a, int32_t) {
+    unroll<kOwn>([&](int a) {
       const int64_t here = base + x[a];
-      if (!f.is_wanted(a) || (closed >> a & 1) || here >= far[a]) return;
+      if ((closed >> a & 1) || here >= far[a]) return;
       far[a] = here;
       from[a] = i;
     });
@@ -100,13 +121,12 @@ struct SmallPaths {
     constexpr uint64_t kSign = uint64_t(1) << 63;
     uint64_t key = ~uint64_t(0);
     int32_t own = 0;
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       const uint64_t here = uint64_t(far[a]) ^ kSign;
-      if ((closed >> a & 1) || here >= key) continue;
+      if ((closed >> a & 1) || here >= key) return;
       key = here;
       own = f.col(a);
-    }
+    });
     const uint64_t least = warp_least(key);
     if (least == ~uint64_t(0)) return kNone;
     distance = int64_t(least ^ kSign);
@@ -116,9 +136,8 @@ struct SmallPaths {
 
   // Moves mass from `root`; `once`: only along an arc. False if no column can be reached.
   __device__ bool search(int32_t root, bool once, int64_t& left) {
-    closed = 0;
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) far[a] = INT64_MAX;
+    closed = ~f.wanted;
+    unroll<kOwn>([&](int a) { far[a] = INT64_MAX; });
     Mask seen = Mask(1) << root;
     scan(root, kNone, 0);
     int64_t last;
@@ -133,8 +152,7 @@ struct SmallPaths {
         if (left == 0 || cut || moved < lacking) break;
       }
       if (once) break;
-#pragma unroll
-      for (int a = 0; a < kOwn; ++a) closed |= uint32_t(f.col(a) == j) << a;
+      unroll<kOwn>([&](int a) { closed |= uint32_t(f.col(a) == j) << a; });
       Mask next = of(held, j) & ~seen;
       seen |= next;
       while (next != 0) {
@@ -144,10 +162,9 @@ struct SmallPaths {
         scan(i, j, last);
       }
     }
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
-      if (closed >> a & 1) v[a] += far[a] - last;
-    }
+    unroll<kOwn>([&](int a) {
+      if ((closed & f.wanted) >> a & 1) v[a] += far[a] - last;
+    });
     return true;
   }
 

@@ -3,15 +3,26 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
 
+#include <utility>
+
 #include "transport/cuda/costs.cuh"
 
 namespace jaxmatch::transport {
 
+// f(0), ..., f(kCount - 1), each with a constant, so that arrays stay in registers: loops that are
+// unrolled later do not see to that.
+template <class F, int... kIndex>
+__device__ void call_with(const F& f, std::integer_sequence<int, kIndex...>) {
+  (f(kIndex), ...);
+}
+template <int kCount, class F>
+__device__ void unroll(const F& f) {
+  call_with(f, std::make_integer_sequence<int, kCount>());
+}
+
 // kOwn: columns of a lane, which are a warp's width apart, and rows likewise.
 template <class C, int kOwn>
 struct SmallProblem {
-  using Mask = std::conditional_t<kOwn == 1, uint32_t, uint64_t>;  // of rows or columns
-
   Team team;
   const C& c;
   const Workspace& w;
@@ -20,10 +31,15 @@ struct SmallProblem {
   float typical = 0;    // difference of the two least costs of a row, as a magnitude; 0 if unknown
   float spread = 0;     // of all costs
   uint32_t wanted = 0;  // bit a: this lane's column a gets mass
+  int32_t at[kOwn];     // its column a, or another one
 
   __device__ SmallProblem(Team team, const C& c, const Workspace& w)
       : team(team), c(c), w(w), rows(int32_t(c.p.n)), cols(int32_t(c.p.m)) {
-    each_column([&](int a, int32_t j) { wanted |= uint32_t(c.demand[j] > 0) << a; });
+    unroll<kOwn>([&](int a) { at[a] = 0; });
+    each_column([&](int a, int32_t j) {
+      wanted |= uint32_t(c.demand[j] > 0) << a;
+      at[a] = j;
+    });
   }
 
   __device__ int32_t col(int a) const { return team.lane() + a * kWarpSize; }
@@ -31,11 +47,19 @@ struct SmallProblem {
   // f(a, column): of this lane.
   template <class F>
   __device__ void each_column(const F& f) const {
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) {
+    unroll<kOwn>([&](int a) {
       if (col(a) < cols) f(a, col(a));
-    }
+    });
   }
+  // f(a, cost) of row i: of column a, or of another one if that has no mass.
+  template <class F>
+  __device__ void each_cost(int32_t i, const F& f) const {
+    const auto row = c.row(i);
+    typename C::Raw raw[kOwn];
+    unroll<kOwn>([&](int a) { raw[a] = row.raw(at[a]); });
+    unroll<kOwn>([&](int a) { f(a, raw[a]); });
+  }
+  __device__ int64_t units(int32_t i, int32_t j) const { return c.finite_units(c.raw(i, j)); }
   // f(row), by all lanes.
   template <class F>
   __device__ void each_row(const F& f) const {
@@ -102,8 +126,7 @@ struct SmallProblem {
   __device__ void ascend(int64_t total, float (&v)[kOwn]) const {
     const int passes = 6 + max(rows, cols) / 4;
     constexpr float kFirst = 256, kMostOfSpread = 1.0f / 8, kLast = 0.25f;
-#pragma unroll
-    for (int a = 0; a < kOwn; ++a) v[a] = 0;
+    unroll<kOwn>([&](int a) { v[a] = 0; });
     if (!(spread > 0) || !(spread < kFarFloat)) return;
     const double whole_mass = 1 / double(total);
     float wants[kOwn];
@@ -121,24 +144,25 @@ struct SmallProblem {
   __device__ void pass(float epsilon, const float (&wants)[kOwn], float (&v)[kOwn]) const {
     constexpr float kMostChange = 4, kWhole = 0x1p24f;
     const float inverse = 1.4426950409f / epsilon;
-    float sum[kOwn] = {};
-#pragma unroll 2
+    const float factor = c.normal * inverse;
+    float sum[kOwn], price[kOwn];
+    unroll<kOwn>([&](int a) {
+      sum[a] = 0;
+      price[a] = v[a] * inverse;
+    });
+#pragma unroll 4
     for (int32_t i = 0; i < rows; ++i) {
       float z[kOwn], most = -kFarFloat, all = 0;
-#pragma unroll
-      for (int a = 0; a < kOwn; ++a) z[a] = -kFarFloat;
-      each_column([&](int a, int32_t j) {
+      each_cost(i, [&](int a, auto raw) {
         // A column that nothing is wanted of may have any cost, NaN too.
-        if (is_wanted(a)) z[a] = v[a] - c.estimate(c.raw(i, j));
+        z[a] = is_wanted(a) ? price[a] - C::scaled(raw, factor) : -kFarFloat;
         most = fmaxf(most, z[a]);
       });
       most = warp_most(most);
-#pragma unroll
-      for (int a = 0; a < kOwn; ++a) all += z[a] = exp2f((z[a] - most) * inverse);
+      unroll<kOwn>([&](int a) { all += z[a] = exp2f(z[a] - most); });
       const float parts = float(__reduce_add_sync(kAllLanes, __float2uint_rn(all * kWhole)));
-      const float scaled = w.shadow[i] > 0 ? w.shadow[i] * (kWhole / parts) : 0;
-#pragma unroll
-      for (int a = 0; a < kOwn; ++a) sum[a] += z[a] * scaled;
+      const float scaled = w.shadow[i] * __fdividef(kWhole, parts);
+      unroll<kOwn>([&](int a) { sum[a] += z[a] * scaled; });
     }
     each_column([&](int a, int32_t) {
       if (!is_wanted(a)) return;

@@ -6,7 +6,6 @@
 
 #include "common/cuda/team_slots.h"
 #include "common/host_device.h"
-#include "common/sizes.h"
 #include "common/status.h"
 #include "transport/cuda/few_columns_state.h"
 
@@ -195,11 +194,6 @@ struct Workspace {
     array = reinterpret_cast<T*>(base + bytes);
     bytes += (count * int64_t(sizeof(T)) + 15) / 16 * 16;
   }
-};
-
-constexpr Size kSizes[] = {
-    {"transport.workspace",  // arguments: n, m
-     [](const int64_t* a) { return words(Workspace(nullptr, a[0], a[1]).bytes); }},
 };
 
 }  // namespace jaxmatch::transport
