@@ -270,13 +270,32 @@ def test_paths_among_columns(library, shape, masses, blocks):
     assert (counts[:, 1] == 0).all()
 
 
-@pytest.mark.parametrize("shape", [(560, 35), (70, 1120)], ids=str)
+@pytest.mark.parametrize("shape", [(560, 35), (70, 1120), (2100, 130)], ids=str)
 def test_paths_among_more_columns_than_lanes(library, shape):
     random = np.random.default_rng(15)
     cost = random.random((1, *shape)).astype(np.float32)
     supply, demand = (random.dirichlet(np.ones(k), 1) for k in shape)
     _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(1,), blocks=3)
     assert (counts[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("family", ["uniform", "heavy", "clusters"])
+def test_the_ascent_leaves_few_rows(library, family):
+    """Its curvature makes it converge: without it, these take 50 searches and more."""
+    random = np.random.default_rng(16)
+    n, m = 3000, 12
+    if family == "clusters":
+        center = 3 * random.normal(size=(9, 8))
+        x, y = (center[random.integers(0, 9, k)] + random.normal(size=(k, 8)) for k in (n, m))
+        cost = ((x[:, None] - y) ** 2).sum(-1)
+    else:
+        cost = (
+            np.exp(3 * random.normal(size=(n, m))) if family == "heavy" else random.random((n, m))
+        )
+    supply, demand = (random.dirichlet(np.ones(k), 1) for k in (n, m))
+    cost = cost[None].astype(np.float32)
+    _, counts = assert_as_on_cpu(library, cost, supply, demand, seeds=(0,))
+    assert (counts[:, 0] < 20).all()
 
 
 @pytest.mark.parametrize("kind", ["equal", "alike", "few values"])

@@ -42,7 +42,7 @@ inline unsigned __float2uint_rn(float x) { return unsigned(std::rint(x)); }
 #include "transport/cuda/small.cuh"
 
 namespace jaxmatch {
-char shared_memory[64 << 10] __attribute__((aligned(16)));
+char shared_memory[160 << 10] __attribute__((aligned(16)));
 }  // namespace jaxmatch
 
 // `blocks` of each problem; `one_warp`: the kernel for small problems comes first. Returns how many
@@ -53,19 +53,25 @@ extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem
   using namespace jaxmatch::transport;
   using jaxmatch::shared_memory;
   const int64_t n = first->n, m = first->m;
-  int64_t shared_bytes = int64_t(sizeof(Shared)) + few_columns_bytes(n, m);
-  const auto fits = [&](int64_t more) {
-    const bool yes = shared_bytes + more <= int64_t(sizeof shared_memory) && seed % 3 != 2;
+  int64_t shared_bytes = int64_t(sizeof(Shared));
+  const auto fits = [&](int64_t more, bool may) {
+    const bool yes = shared_bytes + more <= int64_t(sizeof shared_memory) && may;
     if (yes) shared_bytes += more;
     return yes;
   };
+  const bool often = seed % 3 != 2;
   TransportBatch batch{};
   batch.first = *first;
   batch.size = size;
   batch.blocks = blocks;
-  batch.lengths_in_shared = fits(lengths_bytes(n, m));
-  batch.tree_in_shared = fits(tree_bytes(n + m + 1));
-  batch.state_in_shared = blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
+  const int64_t few = few_columns_bytes(n, m, false);
+  if (few > 0 && fits(few, true)) {
+    batch.lengths_in_shared = fits(few_columns_bytes(n, m, true) - few, often);
+    batch.few_bytes = few_columns_bytes(n, m, batch.lengths_in_shared);
+  }
+  batch.tree_in_shared = fits(tree_bytes(n + m + 1), often);
+  batch.state_in_shared =
+      blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m), often);
   batch.workspace = static_cast<char*>(workspace);
   batch.workspace_bytes = bytes;
   for (int64_t k = 0; k < size; ++k) {

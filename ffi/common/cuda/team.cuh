@@ -74,6 +74,11 @@ class TeamOf {
   __device__ void each(int64_t count, const F& f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
+  // By the threads of each block.
+  template <class F>
+  __device__ void each_in_block(int64_t count, const F& f) const {
+    for (int64_t k = threadIdx.x; k < count; k += block_threads()) f(k);
+  }
   // f(k) by all lanes of one warp.
   template <class F>
   __device__ void each_by_warp(int64_t count, const F& f) const {

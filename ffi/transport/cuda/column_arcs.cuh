@@ -10,9 +10,9 @@ namespace jaxmatch::transport {
 
 // Pairs without mass stay in their places until a column runs out of room.
 // Functions that take most of the time work on copies, which stay in registers.
-template <class C>
+template <class C, int kLane>
 struct ColumnArcs {
-  const FewColumns<C> f;
+  const FewColumns<C, kLane> f;
   const Team team;
   const Workspace& w;
   FewColumnsState& s;
@@ -21,7 +21,7 @@ struct ColumnArcs {
 
   static constexpr int64_t kNoArc = INT64_MAX;
 
-  __device__ explicit ColumnArcs(const FewColumns<C>& f)
+  __device__ explicit ColumnArcs(const FewColumns<C, kLane>& f)
       : f(f),
         team(f.team),
         w(f.w),
@@ -121,10 +121,10 @@ struct ColumnArcs {
     const FewCosts<C> costs(f.costs);
     const Segment own = w.segment[j];
     const int32_t step = parts * team.block_warps();
-    int64_t least[kColumnsOfLane];
-    uint64_t first[kColumnsOfLane];
+    int64_t least[kLane];
+    uint64_t first[kLane];
 #pragma unroll
-    for (int a = 0; a < kColumnsOfLane; ++a) {
+    for (int a = 0; a < kLane; ++a) {
       least[a] = kNoArc;
       first[a] = ~uint64_t(0);
     }
@@ -199,14 +199,14 @@ struct ColumnArcs {
   // Compares the arcs of some pairs of column j with the least. By one warp.
   template <int N>
   __device__ void include(const FewCosts<C>& costs, int32_t j, int32_t q, int32_t step,
-                          const Holding (&held)[N], int64_t (&least)[kColumnsOfLane],
-                          uint64_t (&first)[kColumnsOfLane]) const {
-    typename C::Raw raw[N][kColumnsOfLane], here[N];
+                          const Holding (&held)[N], int64_t (&least)[kLane],
+                          uint64_t (&first)[kLane]) const {
+    typename C::Raw raw[N][kLane], here[N];
 #pragma unroll
     for (int b = 0; b < N; ++b) {
       here[b] = costs.raw(held[b].row, j);
 #pragma unroll
-      for (int a = 0; a < kColumnsOfLane; ++a) {
+      for (int a = 0; a < kLane; ++a) {
         if (a * kWarpSize >= f.cols) continue;
         raw[b][a] = costs.raw(held[b].row, min(team.lane() + a * kWarpSize, f.cols - 1));
       }
@@ -217,7 +217,7 @@ struct ColumnArcs {
       if (held[b].mass == 0) continue;
       const int64_t less = costs.exact(here[b], held[b].row, j);
 #pragma unroll
-      for (int a = 0; a < kColumnsOfLane; ++a) {
+      for (int a = 0; a < kLane; ++a) {
         if (a * kWarpSize >= f.cols) continue;
         const int32_t k = min(team.lane() + a * kWarpSize, f.cols - 1);
         const int64_t x = costs.exact(raw[b][a], held[b].row, k) - less;
@@ -229,10 +229,10 @@ struct ColumnArcs {
     }
   }
   // Writes the least of all warps.
-  __device__ void join(int32_t j, int32_t part, const int64_t (&least)[kColumnsOfLane],
-                       const uint64_t (&first)[kColumnsOfLane]) const {
+  __device__ void join(int32_t j, int32_t part, const int64_t (&least)[kLane],
+                       const uint64_t (&first)[kLane]) const {
 #pragma unroll
-    for (int a = 0; a < kColumnsOfLane; ++a) {
+    for (int a = 0; a < kLane; ++a) {
       if (a * kWarpSize >= f.cols) continue;
       s.least[threadIdx.x] = least[a];
       s.of_pair[threadIdx.x] = first[a];

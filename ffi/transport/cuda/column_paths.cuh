@@ -13,15 +13,15 @@ namespace jaxmatch::transport {
 // All blocks find the lengths of arcs from columns that have changed; the first one searches, and
 // moves mass along the paths to all columns that want more. Nothing depends on the order of
 // threads: a path takes the pair with the least row among those of equal length.
-template <class C>
+template <class C, int kLane>
 struct ColumnPaths {
-  const FewColumns<C> f;
+  const FewColumns<C, kLane> f;
   const Team team;
   const Workspace& w;
   FewColumnsState& s;
-  const ColumnArcs<C> arcs;
+  const ColumnArcs<C, kLane> arcs;
 
-  __device__ explicit ColumnPaths(const FewColumns<C>& f)
+  __device__ explicit ColumnPaths(const FewColumns<C, kLane>& f)
       : f(f), team(f.team), w(f.w), s(*f.team.s.few()), arcs(f) {}
 
   __device__ int32_t& num_changed() const { return w.control->listed[0]; }
@@ -153,13 +153,13 @@ struct ColumnPaths {
   // Shortest paths from the columns with too much until all with too little are found. The price of
   // a column falls by how much its path is shorter than the longest one. Returns how many columns
   // are found, or 0 if there is nothing to move. By one warp.
-  __device__ static int32_t find_paths(const ColumnArcs<C> arcs, FewColumnsState& s) {
+  __device__ static int32_t find_paths(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
-    int64_t distance[kColumnsOfLane], price[kColumnsOfLane];
-    int32_t before[kColumnsOfLane];
+    int64_t distance[kLane], price[kLane];
+    int32_t before[kLane];
     uint32_t lacking = 0, done = 0;
 #pragma unroll
-    for (int a = 0; a < kColumnsOfLane; ++a) {
+    for (int a = 0; a < kLane; ++a) {
       const int32_t k = lane + a * kWarpSize;
       const int64_t excess = k < cols ? s.excess[k] : 0;
       distance[a] = excess > 0 ? 0 : arcs.kNoArc;
@@ -175,7 +175,7 @@ struct ColumnPaths {
       int64_t least = arcs.kNoArc;
       int32_t col = INT32_MAX;
 #pragma unroll
-      for (int a = 0; a < kColumnsOfLane; ++a) {
+      for (int a = 0; a < kLane; ++a) {
         if (a * kWarpSize >= cols) continue;
         const bool nearer = !(done >> a & 1) && distance[a] < least;
         least = nearer ? distance[a] : least;
@@ -189,13 +189,13 @@ struct ColumnPaths {
       last = least;
       const int64_t from = least + s.price[col];
       lacking -= s.excess[col] < 0;
-      int64_t length[kColumnsOfLane];
+      int64_t length[kLane];
 #pragma unroll
-      for (int a = 0; a < kColumnsOfLane; ++a) {
+      for (int a = 0; a < kLane; ++a) {
         if (a * kWarpSize < cols) length[a] = arcs.length(col, min(lane + a * kWarpSize, cols - 1));
       }
 #pragma unroll
-      for (int a = 0; a < kColumnsOfLane; ++a) {
+      for (int a = 0; a < kLane; ++a) {
         if (a * kWarpSize >= cols) continue;
         const int64_t x = int64_t(uint64_t(from - price[a]) + uint64_t(length[a]));
         const bool nearer = length[a] != arcs.kNoArc && x < distance[a] && !(done >> a & 1);
@@ -205,7 +205,7 @@ struct ColumnPaths {
     }
     __syncwarp();
 #pragma unroll
-    for (int a = 0; a < kColumnsOfLane; ++a) {
+    for (int a = 0; a < kLane; ++a) {
       const int32_t k = lane + a * kWarpSize;
       if (k >= cols) continue;
       s.price[k] = price[a] + min(distance[a], last) - last;
@@ -231,7 +231,7 @@ struct ColumnPaths {
   }
 
   // What each arc of the paths can move. By one warp.
-  __device__ static void take_pairs(const ColumnArcs<C> arcs, FewColumnsState& s) {
+  __device__ static void take_pairs(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     for (int32_t k = lane; k < cols; k += kWarpSize) {
       const int32_t from = s.before[k];
@@ -337,11 +337,11 @@ struct ColumnPaths {
 
 // Sets prices and holdings, by row of the problem if it is `turned`. Returns the number of
 // searches.
-template <class C>
-__device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, bool warm) {
-  FewColumns<C> f(team, c, w);
+template <int kLane, class C>
+__device__ int32_t plan_columns(Team team, const C& c, const Workspace& w, bool warm) {
+  FewColumns<C, kLane> f(team, c, w);
   f.survey();
-  Ascent<C> ascent(f);
+  Ascent<C, kLane> ascent(f);
   ascent.run(warm);
   constexpr double kMostPrice = 0x1p58;
   const double scale = c.units_per_normal * double(int64_t(1) << f.costs.shift);
@@ -350,7 +350,14 @@ __device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, b
     w.col_price[k] = int64_t(fmin(fmax(v, -kMostPrice), kMostPrice));
   });
   team.sync();
-  return ColumnPaths<C>(f).run();
+  return ColumnPaths<C, kLane>(f).run();
+}
+template <class C>
+__device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, bool warm) {
+  constexpr int kFew = 2;
+  return min(c.p.n, c.p.m) <= kFew * kWarpSize
+             ? plan_columns<kFew>(team, c, w, warm)
+             : plan_columns<kMostFewColumns / kWarpSize>(team, c, w, warm);
 }
 
 }  // namespace jaxmatch::transport

@@ -8,8 +8,6 @@
 
 namespace jaxmatch::transport {
 
-constexpr int kColumnsOfLane = kMostFewColumns / kWarpSize;
-
 // The costs by row and column. Copies live in registers.
 //
 // Exact costs have `shift` bits below the unit. A hash below the lowest bit of the costs tells
@@ -47,7 +45,8 @@ struct FewCosts {
   __device__ int64_t exact(int32_t i, int32_t k) const { return exact(raw(i, k), i, k); }
 };
 
-template <class C>
+// kLane: columns of a lane, at most.
+template <class C, int kLane>
 struct FewColumns {
   Team team;
   const C& c;
@@ -113,7 +112,7 @@ struct FewColumns {
   __device__ void each_column(const F& f) const {
     const int32_t first = team.lane() % width;
 #pragma unroll
-    for (int a = 0; a < kColumnsOfLane; ++a) {
+    for (int a = 0; a < kLane; ++a) {
       if (a * kWarpSize < cols) f(a, first + a * kWarpSize);
     }
   }

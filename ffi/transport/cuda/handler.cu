@@ -48,7 +48,7 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
   const int64_t n = batch.first.n, m = batch.first.m;
-  int64_t shared_bytes = int64_t(sizeof(Shared)) + few_columns_bytes(n, m);
+  int64_t shared_bytes = int64_t(sizeof(Shared));
   const auto fits = [&](int64_t more) {
     const bool yes = shared_bytes + more <= gpu.shared_bytes;
     if (yes) shared_bytes += more;
@@ -58,7 +58,11 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
   work.first = batch.first;
   work.size = batch.size;
   work.blocks = blocks_of_each(batch, gpu.multiprocessors);
-  work.lengths_in_shared = fits(lengths_bytes(n, m));
+  const int64_t few = few_columns_bytes(n, m, false);
+  if (few > 0 && fits(few)) {
+    work.lengths_in_shared = fits(few_columns_bytes(n, m, true) - few);
+    work.few_bytes = few_columns_bytes(n, m, work.lengths_in_shared);
+  }
   work.tree_in_shared = fits(tree_bytes(n + m + 1));
   work.state_in_shared =
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));

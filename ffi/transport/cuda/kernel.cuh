@@ -60,7 +60,7 @@ template <class C>
 __device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
   const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
   const bool warm = start_warm(team, c, w);
-  if (has_few_columns(c.p.n, c.p.m)) {
+  if (team.s.few_bytes > 0) {
     const int32_t searches = plan_few_columns(team, c, w, warm);
     team.one([&] { w.control->bids = searches; });
     return w.pool[0];
@@ -80,7 +80,7 @@ template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
   Holding* const held = hold_masses(team, c, w);
-  if (team.rank == 0) grow_basis(tree, held, has_few_rows(c.p.n, c.p.m));
+  if (team.rank == 0) grow_basis(tree, held, team.s.few_bytes > 0 && has_few_rows(c.p.n, c.p.m));
   team.sync();
   const int32_t pivots = pivot_to_optimum(tree, team);
   team.one([&] {
@@ -170,6 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int64_t n = batch.first.n, m = batch.first.m;
     shared.barriers = 0;
     shared.problem = batch.first;
+    shared.few_bytes = batch.few_bytes;
     shared.lengths_in_shared = batch.lengths_in_shared;
     shared.workspace = Workspace(batch.workspace + first * batch.workspace_bytes, n, m);
     if (batch.state_in_shared) {

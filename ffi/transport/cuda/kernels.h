@@ -49,8 +49,9 @@ JAXMATCH_HOST_DEVICE inline bool is_small(int64_t n, int64_t m) {
 struct TransportBatch {
   TransportProblem first;
   int64_t size;
-  int blocks;      // of each problem
-  bool only_left;  // by the other kernel
+  int blocks;         // of each problem
+  bool only_left;     // by the other kernel
+  int64_t few_bytes;  // of shared memory for few columns; 0 if there are many, or it does not fit
   bool lengths_in_shared, tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem

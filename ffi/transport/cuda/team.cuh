@@ -66,14 +66,12 @@ struct alignas(16) Shared {
   uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
   TransportProblem problem;
   Workspace workspace;
+  int64_t few_bytes;  // see TransportBatch
   bool lengths_in_shared;
 
   // What few columns need follows, then the tree and the state, if they fit.
   __device__ FewColumnsState* few() { return reinterpret_cast<FewColumnsState*>(this + 1); }
-  __device__ char* behind_few() {
-    const int64_t lengths = lengths_in_shared ? lengths_bytes(problem.n, problem.m) : 0;
-    return reinterpret_cast<char*>(few()) + few_columns_bytes(problem.n, problem.m) + lengths;
-  }
+  __device__ char* behind_few() { return reinterpret_cast<char*>(few()) + few_bytes; }
   __device__ Visit* tour() { return reinterpret_cast<Visit*>(behind_few()); }
   __device__ char* state(bool behind_tree) {
     return behind_few() + (behind_tree ? tree_bytes(workspace.nodes + 1) : 0);

@@ -108,13 +108,13 @@ struct Workspace {
   int32_t* in_forest;           // [entries] flags of arcs
   int32_t* scratch[4];          // [nodes + 1]; in an auction the first one has bids of rows
   // Of few columns: [kMostParts * few * few] lengths of arcs and their pairs, [few] prices and
-  // masses above the demand, [few] columns whose arcs have changed, and [kLoadsInTurn * few] sums
-  // of loads.
+  // masses above the demand, [few] columns whose arcs have changed, [kLoadsInTurn * few] sums of
+  // loads, and [kLoadsInTurn * pairs] of products, for pairs of columns.
   int64_t* length;
   uint64_t* arc;
   int64_t *col_price, *col_excess;
   int32_t* changed;
-  uint32_t* load;
+  uint32_t *load, *curve;
   int64_t nodes, holdings, entries, bytes;
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m) {
@@ -161,6 +161,7 @@ struct Workspace {
     take(base, col_excess, few);
     take(base, changed, few);
     take(base, load, kLoadsInTurn * few);
+    take(base, curve, few > 0 ? kLoadsInTurn * CurveMemory{few}.pairs() : 0);
   }
 
   // Moves what is read and written most to `base`, in the shared memory of a block that works
