@@ -175,7 +175,11 @@ def test_masks_in_one_warp(library):
         at = np.flatnonzero(cols[k])[3:]
         demand[k, at] = random.multinomial(supply[k][rows[k]].sum(), np.ones(at.size) / at.size)
         cost[k][:, ~cols[k]], cost[k][~rows[k]] = np.nan, -np.inf
-    solve_in_one_warp(library, cost, supply, demand, row_mask=rows, col_mask=cols)
+    masks = {"row_mask": rows, "col_mask": cols}
+    _, counts = solve_in_one_warp(library, cost, supply, demand, **masks)
+    zero = np.where(rows[:, :, None] & cols[:, None], cost, 0)
+    _, same = solve_in_one_warp(library, zero, supply, demand, **masks)
+    assert (counts == same).all()  # they do not disturb the ascent
 
 
 def test_warm_starts_in_one_warp(library):
@@ -187,6 +191,36 @@ def test_warm_starts_in_one_warp(library):
     for start in (res.col_dual, res.col_dual[::-1].copy(), np.full((2, 40), np.nan)):
         _, counts = solve_in_one_warp(library, cost, supply, demand, start_dual=start)
         assert start is not res.col_dual or (counts[:, 0] < cold[:, 0]).all()
+
+
+@pytest.mark.parametrize("n", [32, 64, 128])
+def test_cycles_in_one_warp(library, n):
+    """Ties give plans in which all rows may be on cycles. Whole costs have whole duals."""
+    random = np.random.default_rng(37)
+    for _ in range(24 // (n // 32) ** 2 + 1):
+        cost = random.integers(0, 4, (8, n, n)).astype(np.float32)
+        supply = random.integers(100, 200, (8, n)).astype(np.int32)
+        demand = np.array([random.multinomial(x.sum(), np.ones(n) / n) for x in supply])
+        demand = demand.astype(np.int32)
+        start = np.zeros((8, n))
+        res, _ = solve(library, cost, supply, demand, start_dual=start, one_warp=True, leaves=0)
+        _assert_moves(res, supply, demand, 0)
+        duals = res.row_dual[:, :, None] + res.col_dual[:, None]
+        assert (duals == np.rint(duals)).all() and (duals <= cost).all()
+        value = (res.row_dual * supply).sum(1) + (res.col_dual * demand).sum(1)
+        np.testing.assert_array_equal(value, res.cost)
+
+
+def test_levels_in_one_warp(library):
+    """A level above those of rows and columns with mass does not coarsen the units."""
+    random, supply, demand = integers(38, 2, 12, 12, 1)
+    cost = random.random((2, 12, 12)).astype(np.float32)
+    cost[:, :6] += 1e15  # every plan needs some
+    supply[:, 11] = 0
+    for k in range(2):
+        demand[k] = random.multinomial(supply[k].sum(), np.ones(12) / 12)
+    cost[:, 11] = 1e30
+    assert_as_on_cpu(library, cost, supply, demand, one_warp=True)
 
 
 def test_large_integers_in_one_warp(library):

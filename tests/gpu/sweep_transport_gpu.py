@@ -17,7 +17,7 @@ import numpy as np
 import jaxmatch as jm
 
 
-SHAPES = [(1, 1, 1), (2, 3, 7), (2, 40, 33), (1, 90, 140)]
+SHAPES = [(1, 1, 1), (2, 3, 7), (2, 40, 33), (1, 90, 140), (2, 70, 100)]
 DTYPES = ["bfloat16", "float32", "int32"]
 PARTS = ["small", "features", "blocks", "paths"]
 
@@ -83,8 +83,13 @@ def solve_small(rng: np.random.Generator, few: bool) -> int:
 
 
 def solve_features(rng: np.random.Generator, few: bool) -> int:
-    """Masks, forbidden pairs, a maximum, 64 bits, points and capacities."""
-    b, n, m = shape = (2, 24, 31)
+    """Masks, forbidden pairs, a maximum, 64 bits, points and capacities, by both kernels."""
+    shapes = [(2, 24, 31)] if few else [(2, 24, 31), (1, 24, 140)]
+    return sum(_solve_features(rng, shape, few) for shape in shapes)
+
+
+def _solve_features(rng: np.random.Generator, shape: Shape, few: bool) -> int:
+    b, n, m = shape
     cost = rng.integers(0, 50, shape).astype(np.float32)
     sides = masses(rng, shape)
     solved = transport(cost, *sides, maximize=True, unmatched_cost=20.0)
@@ -126,12 +131,12 @@ def solve_by_blocks(rng: np.random.Generator, few: bool) -> int:
 def solve_by_paths(rng: np.random.Generator, few: bool) -> int:
     """Few columns, with one block and with two, and equal masses, which begin with a plan."""
     solved = 0
-    shapes = [(2, 70, 4), (2, 5, 120), (1, 2800, 12)]
-    for shape in shapes if few else [*shapes, (2, 300, 9), (1, 40, 900)]:
+    shapes = [(2, 150, 4), (2, 5, 160), (1, 2800, 12)]
+    for shape in shapes if few else [*shapes, (2, 300, 9), (1, 40, 900), (1, 2100, 130)]:
         cost = rng.integers(0, 1000, shape).astype(np.float32)
         solved += transport(cost, *masses(rng, shape))
-    shape = (2, 40, 40)
-    cost, sides = rng.integers(0, 1000, shape).astype(np.float32), np.full((2, 40), 3, np.int32)
+    shape = (2, 140, 140)
+    cost, sides = rng.integers(0, 1000, shape).astype(np.float32), np.full((2, 140), 3, np.int32)
     return solved + transport(cost, sides, sides)
 
 

@@ -1,7 +1,6 @@
 // Prices of few columns by ascent of a smoothed dual. Each row is divided among the columns by
 // softmax at a temperature: what columns get is the slope, and one pass over the costs gives that
-// and the curvature. The temperature falls. Prices are float32: they affect the time, not the
-// result.
+// and the curvature. The temperature falls. Prices are float32: they do not affect the cost.
 #ifndef JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
@@ -174,6 +173,8 @@ struct Ascent {
   }
 
  private:
+  static constexpr float kLeastPivot = 2;
+
   // By one block.
   __device__ void clear(int32_t of_turn) const {
     uint32_t* const loads = load(of_turn);
@@ -219,7 +220,7 @@ struct Ascent {
       }
       const float has = float(loads[j]), wants = s.wants[j];
       if (team.lane() == 0) {
-        matrix[entry(j, j)] = sum + kDamping * fminf(has, wants) + 2;
+        matrix[entry(j, j)] = sum + kDamping * fminf(has, wants) + kLeastPivot;
         x[j] = wants - has;
       }
     }
@@ -233,9 +234,10 @@ struct Ascent {
     solve(matrix, x, m);
     for (int32_t k = team.lane(); k < m; k += kWarpSize) most = fmaxf(most, fabsf(x[k]));
     most = warp_most(most);
-    const float scaled = epsilon * (most > kMostChange ? kMostChange / most : 1);
+    const float scaled =
+        !(most < kFarFloat) ? 0 : epsilon * (most > kMostChange ? kMostChange / most : 1);
     f.each_own_column([&](int32_t k) {
-      if (s.v[k] > -kFarFloat) s.v[k] += scaled * x[k];
+      if (scaled > 0 && s.v[k] > -kFarFloat) s.v[k] += scaled * x[k];
     });
     team.sync_block();
     return off / (2 * f.kWhole);
@@ -244,10 +246,15 @@ struct Ascent {
   // The lower triangle of a symmetric matrix, by rows.
   __device__ static int32_t entry(int32_t i, int32_t j) { return i * (i + 1) / 2 + j; }
 
+  // Roundings may leave less than what was added to it.
+  __device__ static float pivot(const float* matrix, int32_t p) {
+    return fmaxf(matrix[entry(p, p)], kLeastPivot);
+  }
+
   // Solves for a positive definite matrix: elimination, then substitution.
   __device__ void solve(float* matrix, float* x, int32_t m) const {
     for (int32_t p = 0; p < m; ++p) {
-      const float inverse = 1 / matrix[entry(p, p)];
+      const float inverse = 1 / pivot(matrix, p);
       for (int32_t i = p + 1 + team.warp_of_block(); i < m; i += team.block_warps()) {
         float* const row = matrix + entry(i, 0);
         const float factor = row[p] * inverse;
@@ -260,7 +267,7 @@ struct Ascent {
       team.sync_block();
     }
     for (int32_t p = m - 1; p >= 0; --p) {
-      const float own = x[p] / matrix[entry(p, p)];
+      const float own = x[p] / pivot(matrix, p);
       team.sync_block();
       team.each_in_block(p + 1, [&](int64_t j) {
         x[j] = j == p ? own : x[j] - matrix[entry(p, int32_t(j))] * own;

@@ -287,6 +287,7 @@ struct ColumnPaths {
       for (int32_t k = team.warp_of_block(); k < f.cols; k += team.block_warps()) {
         Segment own = w.segment[k];
         if (w.control->full != 0) own.count = 0;
+        __syncwarp();  // all lanes have read it
         if (team.lane() == 0) w.segment[k] = own;
         int64_t mass = 0;
         for (int32_t q = team.lane(); q < own.count; q += kWarpSize) {

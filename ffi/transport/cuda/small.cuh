@@ -82,16 +82,13 @@ struct SmallFinish {
   }
   // Moves mass around cycles, all of whose arcs are tight, until no cycle is left.
   __device__ void make_forest() {
-    Mask rows = ~Mask(0), cols = ~Mask(0);
+    constexpr Mask kAll = ~Mask(0);
+    Mask rows = kAll, cols = branching(paths.held, kAll);
     for (;;) {
       const Mask left = branching(of_row, cols);
       if (left == 0) return;
-      if (left == rows) {
-        break_cycle(rows, cols);
-        rows = cols = ~Mask(0);
-        continue;
-      }
-      rows = left;
+      if (left == rows) break_cycle(rows, cols);
+      rows = left == rows ? kAll : left;
       cols = branching(paths.held, rows);
     }
   }
@@ -137,19 +134,46 @@ struct SmallFinish {
     paths.set(paths.held, j, Mask(paths.of(paths.held, j) & ~(Mask(1) << i)));
   }
 
-  // Duals in units, of nodes with mass.
+  // Duals in units, of nodes with mass. Those of columns are rounded down to multiples of the
+  // lowest bit of the costs: by how much two may differ is such a multiple.
   __device__ void set_prices() const {
-    f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a]; });
+    f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a] & -f.bit; });
+    team.sync_block();
     unroll<kOwn>([&](int a) {
-      const int32_t i = f.col(a), j = of_row[a] != 0 ? first_of(of_row[a]) : 0;
-      int64_t price = 0;
-      unroll<kOwn>([&](int b) {
-        const int64_t here = __shfl_sync(kAllLanes, paths.v[b], j % kWarpSize);
-        if (j / kWarpSize == b) price = here;
-      });
-      if (i < f.rows) w.price[i] = of_row[a] != 0 ? f.units(i, j) - price : 0;
+      const int32_t i = f.col(a);
+      if (i >= f.rows) return;
+      const int32_t j = of_row[a] != 0 ? first_of(of_row[a]) : 0;
+      w.price[i] = of_row[a] != 0 ? f.units(i, j) - w.price[f.rows + j] : 0;
     });
     team.sync_block();
+  }
+
+  // Whether the plan moves all mass, by tight pairs alone, and the prices allow all pairs.
+  __device__ bool is_proved() const {
+    const int64_t* const price = w.price;
+    bool wrong = false;
+    unroll<kOwn>([&](int a) {
+      const int32_t at = f.col(a);
+      int64_t of_row_left = at < f.rows ? c.supply[at] : 0,
+              of_col_left = at < f.cols ? c.demand[at] : 0;
+      for (Mask left = of_row[a]; left != 0; left &= left - 1) {
+        const int32_t j = first_of(left);
+        const int64_t mass = paths.flow_of(at, j);
+        wrong |= mass <= 0 || f.units(at, j) != price[at] + price[f.rows + j];
+        of_row_left -= mass;
+      }
+      for (Mask left = paths.held[a]; left != 0; left &= left - 1) {
+        of_col_left -= paths.flow_of(first_of(left), at);
+      }
+      wrong |= of_row_left != 0 || of_col_left != 0;
+    });
+    f.each_row([&](int32_t i) {
+      f.each_cost(i, [&](int a, auto raw) {
+        if (!f.is_wanted(a)) return;
+        wrong |= c.finite_units(raw) < price[i] + price[f.rows + f.at[a]];
+      });
+    });
+    return !__any_sync(kAllLanes, wrong);
   }
 
   // Returns the cost, for the first thread.
@@ -221,30 +245,33 @@ __device__ bool read_small_masses(Team team, const C& c, const Workspace& w, Mas
   return masses.status == kOptimal && !reader.are_coarse(masses.unit);
 }
 
-// False, without results, if the problem needs the other kernel: one that has no solution, and one
-// with forbidden pairs or levels of costs.
+// False, without results, if the problem needs the other kernel: one that has no mass or no
+// solution, forbidden pairs, levels of costs that must be kept apart, sums that may overflow, or
+// masses too small for the units.
 template <int kOwn, class C>
 __device__ bool solve_small(Team team, C& c, const Workspace& w) {
-  const CostSummary found = summarize_costs(team, c);
+  CostSummary found = summarize_costs(team, c);
   if (found.invalid || found.forbids) return false;
   Masses masses;
   if (!read_small_masses(team, c, w, masses) || masses.total == 0) return false;
   const int64_t shorter = min(c.p.n, c.p.m);
   if (!C::kInteger && may_have_levels(found)) {
-    // All levels are needed, and nothing is gained by drawing them nearer to each other.
+    // It goes on only if all levels are needed, and none can be drawn nearer to the others.
     const double arcs = most_arcs(shorter);
     const int end = find_levels(team, c, w, arcs) + 1;
     if (end < team.s.levels.count || draws_near(team, end, arcs)) return false;
+    set_map(team, c, end, false, arcs, &found);
   }
   if (!choose_unit(c, found, shorter)) return false;
   SmallProblem<C, kOwn> f(team, c, w);
   f.survey();
   SmallPaths<C, kOwn> paths(f, w.flow, w.rest);
-  f.find_prices(masses.total, paths.v);
+  f.find_prices(masses.total, found.most * fabs(c.scale), paths.v);
   if (!paths.run()) return false;
   SmallFinish<C, kOwn> finish(paths);
   finish.make_forest();
   finish.set_prices();
+  if (!finish.is_proved()) return false;
   const double most = write_duals(team, c, w, false);
   const double value = finish.write_plan(masses.unit);
   team.one([&] {

@@ -74,6 +74,7 @@ struct SmallPaths {
           if (++searches > most || !search(i, pass == 0, left)) return false;
           if (pass == 0) break;
         }
+        __syncwarp();  // all lanes have read it
         if (f.team.lane() == 0) rest[i] = left;
       }
       __syncwarp();

@@ -28,10 +28,11 @@ struct SmallProblem {
   const Workspace& w;
   const int32_t rows, cols;
   bool whole = true;    // all costs are whole numbers of units
+  int64_t bit = 1;      // of which all costs are multiples, in units
   float typical = 0;    // difference of the two least costs of a row, as a magnitude; 0 if unknown
   float spread = 0;     // of all costs
   uint32_t wanted = 0;  // bit a: this lane's column a gets mass
-  int32_t at[kOwn];     // its column a, or another one
+  int32_t at[kOwn];     // its column a; 0 if there is none
 
   __device__ SmallProblem(Team team, const C& c, const Workspace& w)
       : team(team), c(c), w(w), rows(int32_t(c.p.n)), cols(int32_t(c.p.m)) {
@@ -51,7 +52,7 @@ struct SmallProblem {
       if (col(a) < cols) f(a, col(a));
     });
   }
-  // f(a, cost) of row i: of column a, or of another one if that has no mass.
+  // f(a, cost) of row i. Costs of columns without mass may be anything.
   template <class F>
   __device__ void each_cost(int32_t i, const F& f) const {
     const auto row = c.row(i);
@@ -70,6 +71,7 @@ struct SmallProblem {
   }
   // Finds what the costs are like.
   __device__ void survey() {
+    uint64_t bits = 0;
     float low = kFarFloat, high = -kFarFloat, logs = 0;
     int32_t counted = 0;
     bool rounded = false;
@@ -79,6 +81,7 @@ struct SmallProblem {
         if (!is_wanted(a)) return;
         const auto raw = c.raw(i, j);
         rounded |= !c.is_whole(raw);
+        bits |= uint64_t(c.finite_units(raw));
         const float y = c.estimate(raw);
         next = fminf(next, fmaxf(least, y));
         least = fminf(least, y);
@@ -96,17 +99,24 @@ struct SmallProblem {
       }
     });
     whole = !__any_sync(kAllLanes, rounded);
+    const uint64_t lowest = warp_least(bits == 0 ? ~uint64_t(0) : bits & (~bits + 1));
+    bit = lowest < uint64_t(1) << 62 ? int64_t(lowest) : 1;
     spread = warp_most(high) + warp_most(-low);
     if (counted > 0) typical = exp2f(logs / float(counted));
   }
 
   // Prices of this lane's columns: those of a warm start, or by ascent of a smoothed dual as in
-  // ascent.cuh. They affect the time, not the result.
-  __device__ void find_prices(int64_t total, int64_t (&price)[kOwn]) const {
-    float v[kOwn] = {};
+  // ascent.cuh. They do not affect the cost. `most`: the greatest cost in units, which bounds them.
+  __device__ void find_prices(int64_t total, double most, int64_t (&price)[kOwn]) const {
+    float v[kOwn] = {}, high = -kFarFloat;
     if (!take_given(v)) ascend(total, v);
-    each_column([&](int a, int32_t) {
-      price[a] = int64_t(rint(fmin(fmax(double(v[a]), -1.0), 1.0) * c.units_per_normal));
+    unroll<kOwn>([&](int a) {
+      if (is_wanted(a)) high = fmaxf(high, v[a]);
+    });
+    high = warp_most(high);
+    unroll<kOwn>([&](int a) {
+      const double x = (double(v[a]) - double(high)) * c.units_per_normal;
+      price[a] = is_wanted(a) ? int64_t(rint(fmin(fmax(x, -2 * most), 0.0))) : 0;
     });
   }
 
@@ -152,6 +162,7 @@ struct SmallProblem {
     });
 #pragma unroll 4
     for (int32_t i = 0; i < rows; ++i) {
+      if (!(w.shadow[i] > 0)) continue;  // its costs may be anything
       float z[kOwn], most = -kFarFloat, all = 0;
       each_cost(i, [&](int a, auto raw) {
         // A column that nothing is wanted of may have any cost, NaN too.
