@@ -121,7 +121,7 @@ def measure(case: Case, on_core: bool) -> Row:
     assert np.asarray(check.valid).all(), case
     row: Row = {"row": case.name, **case._asdict(), "ms": ms, "core_ms": None, "gpu/core": None}
     if on_core:
-        with one_core():
+        with one_core(), jax.default_device(jax.devices("cpu")[0]):
             start = time.perf_counter()
             other = jm.solve_transport(*arrays)
             row["core_ms"] = 1e3 * (time.perf_counter() - start)
