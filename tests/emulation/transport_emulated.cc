@@ -78,8 +78,15 @@ extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem
     const Workspace w(batch.workspace + k * bytes, first->n, first->m);
     *w.arrivals = 0;
   }
-  const auto forget = [&] {
-    std::memset(shared_memory, seed % 2 ? 0x5a : 0xff, sizeof shared_memory);
+  const char pattern = seed % 2 ? 0x5a : char(0xff);
+  const auto forget = [&] { std::memset(shared_memory, pattern, sizeof shared_memory); };
+  // Nothing behind what a launch asks for may be written.
+  const auto check = [&](int64_t bytes) {
+    const char *const begin = shared_memory + bytes, *const end = std::end(shared_memory);
+    if (std::any_of(begin, end, [&](char x) { return x != pattern; })) {
+      std::fprintf(stderr, "written behind the shared memory\n");
+      std::abort();
+    }
   };
   batch.only_left = one_warp;
   int64_t left = size;
@@ -87,6 +94,7 @@ extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem
     const TransportKernel small = small_transport_kernel_for(*first);
     forget();
     emulator::launch(unsigned(size), emulator::kLanes, seed, [&] { small(batch); });
+    check(int64_t(sizeof(Shared)) + 8 * SmallMemory{n, m}.shared_words());
     left = std::count(first->status, first->status + size, kLeft);
   }
   forget();
@@ -96,6 +104,7 @@ extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem
   const unsigned teams = unsigned(seed % 2 ? size : (size + 1) / 2);
   if (blocks == 1) {
     emulator::launch(teams, threads, seed, [&] { kernel(batch); });
+    check(shared_bytes);
   } else {
     emulator::launch_together(teams * unsigned(blocks), threads, seed, shared_memory,
                               size_t(shared_bytes), [&] { kernel(batch); });
