@@ -59,14 +59,7 @@ class TeamOf {
   __device__ void sync() const {
     sync_block();
     if (blocks == 1) return;
-    if (threadIdx.x == 0) {
-      const uint64_t all = ++s.barriers * uint64_t(blocks);
-      __threadfence();
-      uint64_t* const arrivals = s.workspace.arrivals;
-      atomic_add_release(arrivals, 1);
-      while (load_acquire(arrivals) < all) {
-      }
-    }
+    meet(s, blocks);
     sync_block();
   }
 
@@ -157,6 +150,17 @@ class TeamOf {
   const int blocks, rank;
 
  private:
+  // Of all blocks, by the first thread of each. A function of its own: it is called in hundreds of
+  // places, and takes far longer than a call.
+  __device__ __noinline__ static void meet(Shared& s, int blocks) {
+    if (threadIdx.x != 0) return;
+    const uint64_t all = ++s.barriers * uint64_t(blocks);
+    __threadfence();
+    uint64_t* const arrivals = s.workspace.arrivals;
+    atomic_add_release(arrivals, 1);
+    while (load_acquire(arrivals) < all) {
+    }
+  }
   __device__ static bool is_warp() { return kTeamThreads == 0 && blockDim.x == kWarpSize; }
   __device__ static void least_of_warp(uint64_t& key, uint64_t& index) {
     const uint64_t least = warp_least(key);

@@ -61,7 +61,25 @@ using TransportKernel = void (*)(TransportBatch);
 
 template <class Type>
 TransportKernel pick_transport_kernel();
+// The type of costs that the kernel for small problems has. Costs that are computed or converted on
+// each access are first written to the workspace.
 template <class Type>
+struct WrittenOf {
+  using Written = Type;
+};
+template <>
+struct WrittenOf<NarrowFloats> {
+  using Written = Floats;
+};
+template <>
+struct WrittenOf<FloatPoints> {
+  using Written = Floats;
+};
+template <>
+struct WrittenOf<DoublePoints> {
+  using Written = Doubles;
+};
+template <class Written>
 TransportKernel pick_small_transport_kernel(int64_t n, int64_t m);
 
 }  // namespace jaxmatch::transport

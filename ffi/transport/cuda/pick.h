@@ -43,7 +43,7 @@ struct PickSmallTransport {
 
   template <class Type>
   TransportKernel of() const {
-    return pick_small_transport_kernel<Type>(n, m);
+    return pick_small_transport_kernel<typename WrittenOf<Type>::Written>(n, m);
   }
 };
 inline TransportKernel small_transport_kernel_for(const TransportProblem& p) {

@@ -26,23 +26,17 @@ struct RowOf<InL1<Type>> {
   using Row = InL1Row<Type>;
 };
 
-// Costs that are computed or converted on each access are first written to the workspace, as these.
 template <class Type>
-struct WrittenOf {
-  using Written = Type;
-};
-template <>
-struct WrittenOf<NarrowFloats> {
-  using Written = Floats;
-};
-template <>
-struct WrittenOf<FloatPoints> {
-  using Written = Floats;
-};
-template <>
-struct WrittenOf<DoublePoints> {
-  using Written = Doubles;
-};
+__device__ void write_costs(Team team, TransportProblem& p, const Workspace& w) {
+  const Costs<Type> given{p, w.supply, w.demand};
+  auto* const written = reinterpret_cast<typename Type::Raw*>(w.key);
+  team.each_by_warp(p.n, [&](int64_t i) {
+    for (int64_t j = team.lane(); j < p.m; j += kWarpSize) written[i * p.m + j] = given.raw(i, j);
+  });
+  team.sync_block();
+  team.one([&] { p.cost = written; });
+  team.sync_block();
+}
 
 // Makes the plan a forest and writes it.
 template <class C, int kOwn>
@@ -282,51 +276,50 @@ __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   return true;
 }
 
-template <class Type, int kOwn>
+template <class Written, int kOwn>
 __global__ void __launch_bounds__(kWarpSize, kOwn == 4 ? 16 : 24)
     small_transport_kernel(const __grid_constant__ TransportBatch batch) {
-  using Written = typename WrittenOf<Type>::Written;
   Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
-  const int64_t n = batch.first.n, m = batch.first.m, k = blockIdx.x;
+  const int64_t k = blockIdx.x;
   if (threadIdx.x == 0) {
     shared.barriers = 0;
     shared.levels = CostLevels{};
     shared.problem = problem_at(batch.first, k);
-    SmallMemory{n, m}.place(shared.workspace, reinterpret_cast<int64_t*>(&shared + 1),
-                            batch.workspace + k * batch.workspace_bytes);
+    SmallMemory{batch.first.n, batch.first.m}.place(shared.workspace,
+                                                    reinterpret_cast<int64_t*>(&shared + 1),
+                                                    batch.workspace + k * batch.workspace_bytes);
   }
   const Team team(shared, 1, 0);
   team.sync_block();
   const Workspace& w = shared.workspace;
   TransportProblem& p = shared.problem;
-  if constexpr (!std::is_same_v<Type, Written>) {
-    const Costs<Type> given{p, w.supply, w.demand};
-    auto* const written = reinterpret_cast<typename Type::Raw*>(w.key);
-    team.each_by_warp(n, [&](int64_t i) {
-      for (int64_t j = team.lane(); j < m; j += kWarpSize) written[i * m + j] = given.raw(i, j);
-    });
-    team.sync_block();
-    team.one([&] { p.cost = written; });
-    team.sync_block();
+  if constexpr (std::is_same_v<Written, Floats>) {
+    if (p.row_points) {
+      write_costs<FloatPoints>(team, p, w);
+    } else if (p.cost_dtype != Dtype::kF32) {
+      write_costs<NarrowFloats>(team, p, w);
+    }
+  } else if constexpr (std::is_same_v<Written, Doubles>) {
+    if (p.row_points) write_costs<DoublePoints>(team, p, w);
   }
   Costs<InL1<Written>> c{p, w.supply, w.demand};
   if (!solve_small<kOwn>(team, c, w)) team.one([&] { *p.status = kLeft; });
 }
 
-template <class Type>
+template <class Written>
 TransportKernel pick_small_transport_kernel(int64_t n, int64_t m) {
   const int64_t longer = n < m ? m : n;
-  return longer <= kWarpSize       ? small_transport_kernel<Type, 1>
-         : longer <= 2 * kWarpSize ? small_transport_kernel<Type, 2>
-                                   : small_transport_kernel<Type, 4>;
+  return longer <= kWarpSize       ? small_transport_kernel<Written, 1>
+         : longer <= 2 * kWarpSize ? small_transport_kernel<Written, 2>
+                                   : small_transport_kernel<Written, 4>;
 }
 
 }  // namespace jaxmatch::transport
 
-#define JAXMATCH_INSTANCE(Type)                                                 \
-  namespace jaxmatch::transport {                                               \
-  template TransportKernel pick_small_transport_kernel<Type>(int64_t, int64_t); \
-  }                                                                             \
+#define JAXMATCH_INSTANCE(Written)                                                 \
+  namespace jaxmatch::transport {                                                  \
+  template TransportKernel pick_small_transport_kernel<Written>(int64_t, int64_t); \
+  }                                                                                \
   static_assert(true, "a semicolon follows")
 
 #endif  // JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
