@@ -71,7 +71,7 @@ if(with_cuda)
                      TOGETHER Floats NarrowFloats Doubles Integers LongIntegers)
   jaxmatch_instances(jaxmatch_cuda transport/cuda/kernel.cuh TOGETHER FloatPoints DoublePoints)
   jaxmatch_instances(jaxmatch_cuda transport/cuda/small.cuh
-                     TOGETHER Floats Doubles Integers LongIntegers)
+                     TOGETHER Floats Doubles Integers)
   jaxmatch_instances(jaxmatch_cuda sparse_assignment/cuda/kernel.cuh
                      TOGETHER kFewThreads kManyThreads)
   foreach(form solve sharded)

@@ -134,7 +134,7 @@ def test_dtypes(library, shape, dtype):
     assert_as_on_cpu(library, cost, supply, demand, maximize=shape == (3, 9))
 
 
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("dtype", _DTYPES[:-1])
 @pytest.mark.parametrize(
     "shape", [(5, 5), (1, 1), (32, 32), (20, 50), (64, 3), (64, 64), (7, 128), (100, 90)], ids=str
 )
@@ -221,13 +221,6 @@ def test_levels_in_one_warp(library):
         demand[k] = random.multinomial(supply[k].sum(), np.ones(12) / 12)
     cost[:, 11] = 1e30
     assert_as_on_cpu(library, cost, supply, demand, one_warp=True)
-
-
-def test_large_integers_in_one_warp(library):
-    """As large as sums of a path allow."""
-    random, supply, demand = integers(35, 2, 30, 30, 1)
-    cost = random.integers(-(2**54), 2**54, (2, 30, 30))
-    solve_in_one_warp(library, cost, supply * 2**20, demand * 2**20)
 
 
 def test_what_one_warp_leaves(library):

@@ -88,10 +88,10 @@ extern "C" int64_t emulate_transport(const jaxmatch::transport::TransportProblem
       std::abort();
     }
   };
-  batch.only_left = one_warp;
+  const TransportKernel small = one_warp ? small_transport_kernel_for(*first) : nullptr;
+  batch.only_left = small != nullptr;
   int64_t left = size;
-  if (one_warp) {
-    const TransportKernel small = small_transport_kernel_for(*first);
+  if (small) {
     forget();
     emulator::launch(unsigned(size), emulator::kLanes, seed, [&] { small(batch); });
     check(int64_t(sizeof(Shared)) + 8 * SmallMemory{n, m}.shared_words());

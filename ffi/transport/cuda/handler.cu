@@ -25,10 +25,10 @@ int blocks_of_each(const Batch& batch, int multiprocessors) {
 }
 
 // A warp for each problem: problems with two short sides.
-ffi::Error solve_small(cudaStream_t stream, const TransportBatch& work, int64_t most_shared) {
+ffi::Error solve_small(cudaStream_t stream, TransportKernel kernel, const TransportBatch& work,
+                       int most_shared) {
   const TransportProblem& p = work.first;
   const int64_t shared_bytes = int64_t(sizeof(Shared)) + 8 * SmallMemory{p.n, p.m}.shared_words();
-  const TransportKernel kernel = small_transport_kernel_for(p);
   JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_shared));
   kernel<<<unsigned(work.size), kWarpSize, size_t(shared_bytes), stream>>>(work);
   JAXMATCH_CUDA_CHECK(cudaGetLastError());
@@ -68,9 +68,10 @@ ffi::Error solve(cudaStream_t stream, const ffi::ErrorOr<Batch>& decoded, ffi::R
       work.blocks == 1 && fits(Workspace(nullptr, n, m).move_state(nullptr, n, m));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
-  work.only_left = is_small(n, m);
-  if (work.only_left) {
-    const ffi::Error error = solve_small(stream, work, gpu.shared_bytes);
+  const TransportKernel small = small_transport_kernel_for(batch.first);
+  work.only_left = small != nullptr;
+  if (small) {
+    const ffi::Error error = solve_small(stream, small, work, gpu.shared_bytes);
     if (error.failure()) return error;
   }
   const TransportKernel kernel = transport_kernel_for(batch.first);

@@ -36,8 +36,8 @@ JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
   return threads;
 }
 
-// A kernel of one warp for each problem comes first where neither side is longer than this. Its
-// status says which problems it has left to the other kernel.
+// A kernel of one warp for each problem comes first where neither side is longer than this, but for
+// costs of 64-bit integers. Its status says which problems it has left to the other kernel.
 constexpr int kMostSmall = 128;
 constexpr int32_t kLeft = -1;
 

@@ -3,6 +3,8 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_PICK_H_
 #define JAXMATCH_CUDA_TRANSPORT_PICK_H_
 
+#include <type_traits>
+
 #include "transport/cuda/kernels.h"
 
 namespace jaxmatch::transport {
@@ -43,10 +45,16 @@ struct PickSmallTransport {
 
   template <class Type>
   TransportKernel of() const {
-    return pick_small_transport_kernel<typename WrittenOf<Type>::Written>(n, m);
+    if constexpr (std::is_same_v<Type, LongIntegers>) {
+      return nullptr;
+    } else {
+      return pick_small_transport_kernel<typename WrittenOf<Type>::Written>(n, m);
+    }
   }
 };
+// Null where there is none: for long sides, and for 64-bit integers.
 inline TransportKernel small_transport_kernel_for(const TransportProblem& p) {
+  if (!is_small(p.n, p.m)) return nullptr;
   return kernel_for(p, PickSmallTransport{p.n, p.m});
 }
 
