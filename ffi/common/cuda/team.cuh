@@ -87,9 +87,15 @@ class TeamOf {
   __device__ void least(uint64_t& key, uint64_t& index) const {
     least_of_block(key, index);
     if (blocks == 1) return;
-    const Entry all = least_of_blocks(*this, {key, index});
-    key = all.key;
-    index = all.index;
+    const Slots& slots = exchange(key, index);
+    key = index = ~uint64_t(0);
+    for (int k = lane(); k < blocks; k += kWarpSize) {
+      const uint64_t other = slots[0][k], at = slots[1][k];
+      if (other > key || (other == key && at > index)) continue;
+      key = other;
+      index = at;
+    }
+    least_of_warp(key, index);
   }
   // The least of each of two numbers over all threads. Every thread gets both.
   __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
@@ -122,7 +128,11 @@ class TeamOf {
   }
   __device__ int64_t sum(int64_t x) const {
     x = sum_of_block(x);
-    return blocks == 1 ? x : sum_of_blocks(*this, x);
+    if (blocks == 1) return x;
+    const Slots& slots = exchange(uint64_t(x), 0);
+    x = 0;
+    for (int k = lane(); k < blocks; k += kWarpSize) x += int64_t(slots[0][k]);
+    return warp_sum(x);
   }
   // By the threads of one block. (A sum over several would depend on their number.)
   __device__ double sum_of_block(double x) const {
@@ -140,28 +150,8 @@ class TeamOf {
   const int blocks, rank;
 
  private:
-  struct Entry {
-    uint64_t key, index;
-  };
-  // What all blocks do is in functions of their own: they are called in hundreds of places, and
-  // take far longer than a call.
-  __device__ __noinline__ static Entry least_of_blocks(TeamOf team, Entry own) {
-    const Slots& slots = team.exchange(own.key, own.index);
-    Entry all{~uint64_t(0), ~uint64_t(0)};
-    for (int k = team.lane(); k < team.blocks; k += kWarpSize) {
-      const Entry other{slots[0][k], slots[1][k]};
-      if (other.key > all.key || (other.key == all.key && other.index > all.index)) continue;
-      all = other;
-    }
-    least_of_warp(all.key, all.index);
-    return all;
-  }
-  __device__ __noinline__ static int64_t sum_of_blocks(TeamOf team, int64_t own) {
-    const Slots& slots = team.exchange(uint64_t(own), 0);
-    int64_t sum = 0;
-    for (int k = team.lane(); k < team.blocks; k += kWarpSize) sum += int64_t(slots[0][k]);
-    return warp_sum(sum);
-  }
+  // Of all blocks, by the first thread of each. A function of its own: it is called in hundreds of
+  // places, and takes far longer than a call.
   __device__ __noinline__ static void meet(Shared& s, int blocks) {
     if (threadIdx.x != 0) return;
     const uint64_t all = ++s.barriers * uint64_t(blocks);
