@@ -5,6 +5,8 @@
 #ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 
+#include <type_traits>
+
 #include "transport/cuda/ascent.cuh"
 #include "transport/cuda/column_arcs.cuh"
 
@@ -353,12 +355,14 @@ __device__ int32_t plan_columns(Team team, const C& c, const Workspace& w, bool 
   team.sync();
   return ColumnPaths<C, kLane>(f).run();
 }
+// Fewer columns of a lane take fewer registers, and more code: the most frequent costs alone.
 template <class C>
 __device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, bool warm) {
-  constexpr int kFew = 2;
-  return min(c.p.n, c.p.m) <= kFew * kWarpSize
-             ? plan_columns<kFew>(team, c, w, warm)
-             : plan_columns<kMostFewColumns / kWarpSize>(team, c, w, warm);
+  if constexpr (std::is_same_v<typename C::Type, Floats>) {
+    constexpr int kFew = 2;
+    if (min(c.p.n, c.p.m) <= kFew * kWarpSize) return plan_columns<kFew>(team, c, w, warm);
+  }
+  return plan_columns<kMostFewColumns / kWarpSize>(team, c, w, warm);
 }
 
 }  // namespace jaxmatch::transport
