@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
 import numpy as np
 from fuzz.calls import run, stored
 
@@ -17,7 +18,18 @@ import jaxmatch as jm
 
 
 Problem = tuple[str, Callable[[], Any]]
+T = TypeVar("T")
 _PARALLEL = ("p_pfp", "auto")
+
+
+def _of_numpy(tree: T) -> T:
+    """JAX's arrays lead to results of JAX, which a function that XLA compiles converts."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def _refuse_compilation(event: str, duration_secs: float, **_: Any) -> None:
+    """Threads of XLA's compiler have races of their own, or what ThreadSanitizer takes for them."""
+    assert "backend_compile" not in event, "sanitize.larger compiled a function with XLA"
 
 
 def _dense(rng: np.random.Generator, n: int) -> Iterator[Problem]:
@@ -30,7 +42,7 @@ def _dense(rng: np.random.Generator, n: int) -> Iterator[Problem]:
 
 def _matchings(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     rows, cols = rng.integers(0, n, (2, 2 * n))
-    graph = jm.BipartiteGraph.from_edges(rows, cols, (n, n))
+    graph = _of_numpy(jm.BipartiteGraph.from_edges(rows, cols, (n, n)))
     for method in _PARALLEL:
         yield f"{method}, {n} rows", lambda m=method: jm.maximum_bipartite_matching(graph, method=m)
 
@@ -40,7 +52,7 @@ def _batches(rng: np.random.Generator) -> Iterator[Problem]:
     yield "a batch of assignments", lambda: jm.solve_assignment(cost)
     yield "a batch of k best", lambda: jm.k_best_assignments(cost[:50], k=5)
     tail, head = rng.integers(0, 40, (2, 200))
-    network = jm.FlowNetwork.from_edges(tail, head, 40)
+    network = _of_numpy(jm.FlowNetwork.from_edges(tail, head, 40))
     capacity = rng.integers(0, 9, (100, 200), np.int32)
     yield "a batch of flows", lambda: jm.maximum_flow(network, capacity, 0, 39)
 
@@ -52,13 +64,13 @@ def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     cost = rng.random((2 * few, few), np.float32)
     yield f"transport, {2 * few} rows", lambda: jm.solve_transport(cost, supply, demand)
     tail, head = rng.integers(0, n, (2, 6 * n))
-    network = jm.FlowNetwork.from_edges(tail, head, n)
+    network = _of_numpy(jm.FlowNetwork.from_edges(tail, head, n))
     capacity = rng.integers(0, 100, 6 * n, np.int32)
     for method in ("auto", "augment", "pseudoflow"):
         yield f"{method}, {n} nodes", lambda m=method: jm.maximum_flow(
             network, capacity, 0, n - 1, method=m)  # fmt: skip
     rows, cols = rng.integers(0, n, (2, 8 * n))
-    graph = jm.BipartiteGraph.from_edges(rows, cols, (n, n))
+    graph = _of_numpy(jm.BipartiteGraph.from_edges(rows, cols, (n, n)))
     weight, leave = rng.random(graph.row_ind.shape[-1], np.float32), np.full(n, 0.6, np.float32)
     yield f"sparse, {n} rows", lambda: jm.solve_sparse_assignment(
         graph, weight, unmatched_cost=leave)  # fmt: skip
@@ -79,6 +91,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", action="store_true")
     given = parser.parse_args()
+    jax.monitoring.register_event_duration_secs_listener(_refuse_compilation)
     rng = np.random.default_rng(0)
     n = 300 if given.quick else 2000
     problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_batches(rng), *_shards()]
