@@ -164,6 +164,17 @@ def networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Argume
     return network, numbers(rng, (count, len(ends)), dtype), source, sink
 
 
+def partial_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Of which a part of the mass moves."""
+    return *plans(rng, count, shape, dtype), rng.integers(1, 2 * shape[0], count).astype(np.int32)
+
+
+def gated_sparse(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Rows and columns that may stay unmatched, each at a cost."""
+    sides = [numbers(rng, (count, k), dtype, 50) for k in shape]
+    return *sparse(rng, count, shape, dtype), *sides
+
+
 def grids(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     h, w = shape
     source, sink = numbers(rng, (2, count, h, w), dtype)
@@ -217,6 +228,22 @@ def of_plan(cost: Any, supply: Any, demand: Any) -> float:
     return least(np.repeat(np.repeat(np.asarray(cost).astype(float), supply, 0), demand, 1))
 
 
+def of_partial_plan(cost: Any, supply: Any, demand: Any, moved: Any) -> float:
+    """Units that stay are matched to others of no cost, but not to each other."""
+    units = np.repeat(np.repeat(np.asarray(cost).astype(float), supply, 0), demand, 1)
+    n, m = units.shape
+    square = np.zeros((n + m - moved,) * 2)
+    square[:n, :m] = units
+    square[n:, m:] = 2.0**20
+    return least(square)
+
+
+def of_minima(cost: Any) -> float:
+    """Two of each row, and three of each column, one of which must be matched."""
+    cost, must = np.repeat(np.asarray(cost).astype(float), 2, 0), 2.0**20
+    return least(np.concatenate([cost - must, cost, cost], 1)) + must * cost.shape[1]
+
+
 def of_clouds(x: Any, y: Any, supply: Any, demand: Any) -> float:
     return of_plan(distances(x, y, "sqeuclidean"), supply, demand)
 
@@ -224,6 +251,17 @@ def of_clouds(x: Any, y: Any, supply: Any, demand: Any) -> float:
 def of_sparse(graph: Any, cost: Any) -> float:
     whole = np.full(graph.shape, np.inf)
     whole[edges_of(graph)] = np.asarray(cost).astype(float)
+    return least(whole)
+
+
+def of_gated_sparse(graph: Any, cost: Any, of_row: Any, of_col: Any) -> float:
+    """Each row and each column has one more, which it takes to stay."""
+    n, m = graph.shape
+    whole = np.full((n + m, m + n), np.inf)
+    whole[edges_of(graph)] = np.asarray(cost).astype(float)
+    np.fill_diagonal(whole[:n, m:], np.asarray(of_row).astype(float))
+    np.fill_diagonal(whole[n:, :m], np.asarray(of_col).astype(float))
+    whole[n:, m:] = 0
     return least(whole)
 
 
@@ -252,20 +290,22 @@ def of_grid(*grid: Any) -> float:
 # Solvers
 
 
-def gated(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """What stands between costs and result: masks and costs of unmatched rows."""
+def gated(solve: Callable[..., Any], first: int, *names: str) -> Callable[..., Any]:
+    """With keywords for what comes behind the first arguments. Checks get a result after these."""
 
-    def call(
-        cost: Any, row_mask: Any, col_mask: Any, unmatched_cost: Any, *result: Any, **how: Any
-    ) -> Any:
-        given = {"row_mask": row_mask, "col_mask": col_mask, "unmatched_cost": unmatched_cost}
-        return solve(cost, *result, **given, **how)
+    def call(*given: Any, **how: Any) -> Any:
+        last = first + len(names)
+        options = dict(zip(names, given[first:last], strict=True))
+        return solve(*given[:first], *given[last:], **options, **how)
 
     return call
 
 
 K = 3
+MASKED = ("row_mask", "col_mask", "unmatched_cost")
 CAPACITIES = {"col_capacity": 2}
+MINIMA = {"row_capacity": 2, "col_capacity": 3, "col_minimum": 1}
+UNMATCHED = ("unmatched_cost", "unmatched_col_cost")
 NEAR = {"radius": RADIUS, "unmatched_cost": 10.0}
 WIDE = ("float32", "float64", "int32", "int64")
 FLOATS = ("float32", "float64")
@@ -281,8 +321,8 @@ SUBJECTS = {
         jm.solve_assignment, dense, least, jm.check_assignment, methods=(*DENSE_METHODS,)
     ),
     "gated assignment": Subject(
-        gated(jm.solve_assignment), masked, of_masks, gated(jm.check_assignment),
-        numbers=(0, 3),
+        gated(jm.solve_assignment, 1, *MASKED), masked, of_masks,
+        gated(jm.check_assignment, 1, *MASKED), numbers=(0, 3),
     ),
     "points": Subject(
         jm.solve_assignment_points, points, of_points, jm.check_assignment_points,
@@ -296,6 +336,10 @@ SUBJECTS = {
     "capacities": Subject(
         solve_capacities, dense, lambda c: least(np.repeat(c, 2, -1)), check_capacities
     ),
+    "minima": Subject(
+        partial(jm.solve_capacitated_assignment, **MINIMA), dense, of_minima,
+        partial(jm.check_capacitated_assignment, **MINIMA),
+    ),
     "capacities of points": Subject(
         solve_capacities_of_points, points, lambda x, y: of_points(x, np.repeat(y, 2, 0)),
         check_capacities_of_points, dtypes=FLOATS, numbers=(0, 1), alone=True,
@@ -304,11 +348,19 @@ SUBJECTS = {
         jm.solve_sparse_assignment, sparse, of_sparse, jm.check_sparse_assignment,
         numbers=(1,), shared=1,
     ),
+    "gated sparse": Subject(
+        gated(jm.solve_sparse_assignment, 2, *UNMATCHED), gated_sparse, of_gated_sparse,
+        gated(jm.check_sparse_assignment, 2, *UNMATCHED), numbers=(1, 2, 3), shared=1,
+    ),
     "bottleneck": Subject(
         jm.bottleneck_assignment, dense, of_bottleneck, jm.check_bottleneck, "bottleneck"
     ),
     "k best": Subject(partial(jm.k_best_assignments, k=K), dense, of_lists, jm.check_k_best),
     "transport": Subject(jm.solve_transport, plans, of_plan, jm.check_transport),
+    "partial transport": Subject(
+        gated(jm.solve_transport, 3, "partial"), partial_plans, of_partial_plan,
+        gated(jm.check_transport, 3, "partial"),
+    ),
     "transport of points": Subject(
         jm.solve_transport_points, clouds, of_clouds, jm.check_transport_points,
         dtypes=FLOATS, numbers=(0, 1),

@@ -272,20 +272,6 @@ def test_progress_is_reported(method):
     assert seen[-1] == (100, 100) and {rows for _, rows in seen} == {100}
 
 
-def test_gradient(method):
-    costs = jax.random.uniform(jax.random.key(2), (30, 40))
-
-    def value(c):
-        return jm.solve_assignment(c, method=method).cost
-
-    gradient = np.asarray(jax.grad(value)(costs))
-    col4row = np.asarray(jm.solve_assignment(costs, method=method).col4row)
-    expected = np.zeros((30, 40))
-    expected[np.arange(30), col4row] = 1
-    np.testing.assert_array_equal(gradient, expected)
-    np.testing.assert_array_equal(jax.jacfwd(value)(costs), expected)
-
-
 def test_what_is_not_taken_is_said(method):
     with pytest.raises(ValueError, match="unmatched"):
         jm.solve_assignment(jnp.ones((2, 2)), unmatched_cost=1.0, method=method)

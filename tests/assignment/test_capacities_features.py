@@ -1,4 +1,4 @@
-"""Capacities: certificates, errors, gradients, batches, warm starts and kinds of arrays."""
+"""Capacities: certificates, errors, gradients, warm starts and kinds of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_same_bits, to_numpy, x64
-from jax.sharding import AxisType, PartitionSpec
 from test_capacities import plan_of
 
 import jaxmatch as jm
@@ -151,26 +150,6 @@ def test_no_gradient_without_an_optimum():
         return jnp.where(res.status == 0, res.cost, 0).sum()
 
     np.testing.assert_array_equal(jax.grad(value)(cost), 0)
-
-
-@pytest.mark.parametrize("given", [ALL["too few"], ALL["rows"]], ids=["too few", "rows"])
-def test_batches(given):
-    """One call, a loop, `vmap`, `jit` and a sharded batch: the same bits."""
-    rng = np.random.default_rng(6)
-    cost = jnp.asarray(rng.random((2, 4, 5, 3)).astype(np.float32))
-    solver = partial(solve, **given)
-    res = solver(cost)
-    assert res.batch_shape == (2, 4)
-    for x, y in np.ndindex(2, 4):
-        assert_same_bits(solver(cost[x, y]), res[x, y])
-    assert_same_bits(jax.jit(jax.vmap(solver))(cost), res)
-    assert_same_bits(jax.jit(jax.vmap(jax.vmap(solver), 1, 1))(cost), res)
-    mesh = jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Explicit,))
-    with jax.set_mesh(mesh):
-        sharded = jax.device_put(cost, PartitionSpec(None, "batch"))
-        out = jax.jit(solver)(sharded)
-        assert out.cost.sharding.spec == PartitionSpec(None, "batch")
-        assert_same_bits(out, res)
 
 
 def test_capacities_may_be_traced_and_differ_in_a_batch():

@@ -3,12 +3,9 @@
 On the CPU both solve the same transport problem, so results agree to the bit.
 """
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_same_bits, to_numpy, x64
-from jax.test_util import check_grads
+from helpers import assert_same_bits
 from point_costs import distances
 
 import jaxmatch as jm
@@ -73,34 +70,6 @@ def test_twin():
         )
         np.testing.assert_allclose(twin.cost, ours.cost, rtol=1e-12, err_msg=kind)
         assert jm.check_capacitated_assignment_points(x, y, twin, **given).gap < 1e-12
-
-
-@pytest.mark.parametrize("kind", ["columns", "both, minima"])
-def test_gradient(kind):
-    with x64(True):
-        x, y = map(jnp.asarray, points(4))
-        given = CAPACITIES[kind]
-        check_grads(
-            lambda x, y: jm.solve_capacitated_assignment_points(x, y, **given).cost,
-            (x, y),
-            order=1,
-            modes=["fwd", "rev"],
-            atol=1e-6,
-            rtol=1e-6,
-        )
-
-
-def test_vmap():
-    many = [points(seed, np.float32) for seed in range(3)]
-    x, y = (jnp.asarray(np.stack(p)) for p in zip(*many, strict=True))
-
-    def solve(x, y, capacity):
-        return jm.solve_capacitated_assignment_points(x, y, col_capacity=capacity)
-
-    capacity = jnp.array([3, 4, 5])
-    res = to_numpy(jax.jit(jax.vmap(solve))(x, y, capacity))
-    for k in range(3):
-        assert_same_bits(res[k], to_numpy(solve(x[k], y[k], capacity[k])))
 
 
 def test_status():

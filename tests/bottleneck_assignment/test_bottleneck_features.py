@@ -17,7 +17,6 @@ from bottleneck_helpers import (
     threshold,
 )
 from helpers import DTYPES, assert_same_bits, numpy_dtype, problem, to_numpy, x64
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmatch as jm
 from jaxmatch._bottleneck import keys
@@ -245,24 +244,6 @@ def test_batches():
     mask = np.arange(10) < 9
     masked = jax.vmap(lambda c, m: solve(c, col_mask=m), (0, None))(jnp.asarray(cost), mask)
     assert_same_bits(masked, solve(jnp.asarray(cost), col_mask=mask))
-
-
-@pytest.mark.parametrize("kind, lexicographic", [(AxisType.Auto, True), (AxisType.Explicit, False)])
-def test_sharded_batches(lexicographic, kind):
-    devices = jax.devices("cpu")[:2]
-    if len(devices) < 2:
-        pytest.skip("needs two devices")
-    mesh = jax.make_mesh((2,), ("batch",), axis_types=(kind,), devices=devices)
-    cost = np.stack([family("points", k, 6, 7) for k in range(4)])
-    solve = partial(jm.bottleneck_assignment, lexicographic=lexicographic)
-    expected = solve(jnp.asarray(cost))
-    sharded = jax.device_put(cost, NamedSharding(mesh, PartitionSpec("batch")))
-    assert_same_bits(jax.jit(solve)(sharded), expected)
-    assert np.asarray(jm.check_bottleneck(sharded, solve(sharded)).optimal).all()
-    if kind == AxisType.Auto:
-        over = PartitionSpec("batch")
-        inside = jax.shard_map(solve, mesh=mesh, in_specs=over, out_specs=over)
-        assert_same_bits(jax.jit(inside)(cost), expected)
 
 
 # ---------------------------------------------------------------------------------------------

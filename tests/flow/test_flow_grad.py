@@ -1,12 +1,10 @@
-"""The gradient of a maximum flow: the cut's edges, forward and reverse, and under everything."""
+"""The gradient of a maximum flow: the edges of the cut nearest to the source."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flow_helpers import SOME_METHODS, random_edges, random_networks
-from helpers import x64
-from jax.test_util import check_grads
 
 import jaxmatch as jm
 
@@ -22,23 +20,6 @@ def problem(seed=0):
 
 def value_of(network, method="auto", source=0, sink=7):
     return lambda c: jm.maximum_flow(network, c, source, sink, method=method).value
-
-
-@pytest.mark.parametrize("method", SOME_METHODS)
-def test_finite_differences(method):
-    """Random capacities have one minimum cut, so that a small step stays on one side of no tie."""
-    network, capacities = problem()
-    with x64(True):
-        value = value_of(network, method)
-        slope, values = jax.jit(jax.grad(value)), jax.jit(jax.vmap(value))
-        for c in jnp.asarray(capacities):
-            gradient = slope(c)
-            step = 1e-4 * np.eye(30)
-            change = values(c[None] + step) - values(c[None] - step)
-            np.testing.assert_allclose(gradient, change / 2e-4, atol=1e-7)
-            assert set(np.unique(gradient)) == {0.0, 1.0}
-        if method != "xla":  # one rule of all methods, and the twin compiles for seconds
-            check_grads(value, (c,), order=2, modes=("fwd", "rev"), eps=1e-4)
 
 
 @pytest.mark.parametrize("method", SOME_METHODS)
@@ -59,19 +40,6 @@ def test_the_gradient_is_the_cut(method):
     )
     for transformed in ways[: 1 if method == "xla" else 4]:  # which compiles for seconds
         np.testing.assert_array_equal(transformed(c), gradient)
-
-
-def test_forward_is_reverse():
-    network, capacities = problem(2)
-    c, dot = jnp.asarray(capacities, jnp.float32), jnp.asarray(capacities[::-1], jnp.float32)
-
-    def f(c):
-        return jnp.sin(value_of(network)(c)).sum()
-
-    _, forward = jax.jvp(f, (c,), (dot,))
-    np.testing.assert_allclose(forward, (jax.grad(f)(c) * dot).sum(), rtol=1e-5)
-    _, pushed = jax.linearize(f, c)
-    np.testing.assert_allclose(pushed(dot), forward, rtol=1e-6)
 
 
 def test_networks_in_a_batch():
@@ -104,20 +72,3 @@ def test_nothing_flows_back_where_there_is_no_value():
     np.testing.assert_array_equal(pull(jnp.ones(4))[0], expected)
     _, pull = jax.vjp(lambda c: jm.maximum_flow(network, c, 0, 0).value, bad)
     np.testing.assert_array_equal(pull(jnp.full(4, jnp.nan))[0], 0)
-
-
-def test_flow_and_side_have_no_gradient():
-    network, capacities = problem(4)
-
-    def f(c):
-        res = jm.maximum_flow(network, c, 0, 7)
-        return (res.flow * res.flow).sum() + jnp.where(res.source_side, 1.0, 0.0).sum()
-
-    assert not jax.grad(f)(jnp.asarray(capacities[0], jnp.float32)).any()
-
-
-def test_minimum_cut_has_the_same_gradient():
-    network, capacities = problem(5)
-    c = jnp.asarray(capacities[0], jnp.float32)
-    cut = jax.grad(lambda c: jm.minimum_cut(network, c, 0, 7).value)(c)
-    np.testing.assert_array_equal(cut, jax.grad(value_of(network))(c))

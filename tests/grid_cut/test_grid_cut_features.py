@@ -37,23 +37,6 @@ def real_grid(rng, connectivity, directed, dtype=np.float64):
 
 
 @each_connectivity
-@pytest.mark.parametrize("directed", [False, True], ids=["symmetric", "directed"])
-def test_gradient_by_differences(connectivity, directed):
-    with x64(True):
-        rng = np.random.default_rng(connectivity)
-        given = real_grid(rng, connectivity, directed)
-        solve = jax.jit(partial(jm.grid_cut, connectivity=connectivity))
-        gradients = jax.grad(lambda *x: solve(*x).value, argnums=(0, 1, 2))(*given)
-        step = 1e-7
-        for at in range(3):
-            for index in np.ndindex(given[at].shape):
-                moved = [x.copy() for x in given]
-                moved[at][index] += step
-                slope = (solve(*moved).value - solve(*given).value) / step
-                np.testing.assert_allclose(gradients[at][index], slope, atol=1e-5)
-
-
-@each_connectivity
 @each_method
 def test_gradient_is_the_cut(method, connectivity):
     rng = np.random.default_rng(connectivity)
@@ -76,37 +59,6 @@ def test_gradient_is_the_cut(method, connectivity):
         _, dot = jax.jvp(lambda *x, s=solve: s(*x).value, given, tangent)
         along = sum(float((g * t).sum()) for g, t in zip(got, tangent, strict=True))
         np.testing.assert_allclose(dot, along, rtol=1e-4, atol=1e-5)
-
-
-@each_method
-def test_gradient_where_there_is_no_result(method):
-    rng = np.random.default_rng(0)
-    batch = [np.stack([x] * 3) for x in real_grid(rng, 4, True, np.float32)]
-    batch[0][1, 0, 0] = np.nan
-    solve = partial(jm.grid_cut, method=method)
-    value, pull = jax.vjp(lambda *x: solve(*x).value, *batch)
-    assert np.isnan(value[1]) and np.isfinite(value[jnp.array([0, 2])]).all()
-    for x in pull(jnp.array([1.0, np.nan, 1.0])):
-        assert (np.asarray(x[1]) == 0).all() and np.isfinite(x).all()
-
-
-def test_gradient_under_vmap_and_of_some_arguments():
-    rng = np.random.default_rng(0)
-    source, sink, pairwise = real_grid(rng, 4, False, np.float32)
-    sources = np.stack([source, 2 * source, 3 * source])
-
-    def value(source):
-        return jm.grid_cut(source, sink, pairwise).value
-
-    got = jax.vmap(jax.grad(value))(sources)
-    expected = np.stack([jax.grad(value)(x) for x in sources])
-    np.testing.assert_array_equal(got, expected)
-    weights = jax.grad(lambda w: jm.grid_cut(source, sink, w * pairwise).value)(1.0)
-    cut = jm.grid_cut(source, sink, pairwise).source_side
-    terminals = np.where(cut, sink, source).sum()
-    np.testing.assert_allclose(weights, jm.grid_cut(source, sink, pairwise).value - terminals, 1e-5)
-    # Second derivatives are zero, not an error.
-    assert jax.grad(jax.grad(lambda w: jm.grid_cut(source, sink, w * pairwise).value))(1.0) == 0
 
 
 # ---------------------------------------------------------------------------------------------

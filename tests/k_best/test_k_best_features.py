@@ -1,4 +1,4 @@
-"""`k_best_assignments` in JAX: batches, `vmap`, gradients, meshes, precisions, and its errors."""
+"""`k_best_assignments` in JAX: batches, `vmap`, gradients, precisions, and its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_same_bits, native_calls, problem, to_numpy, x64
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from k_best_truth import assert_true
 
 import jaxmatch as jm
@@ -149,44 +148,6 @@ def test_gradients_of_other_kinds(platform):
         lambda c: jm.k_best_assignments(c.astype(jnp.int32), 3).cost, cost[0]
     )[0]
     assert whole.shape == (3,)
-
-
-# ---------------------------------------------------------------------------------------------
-# Meshes
-
-
-@pytest.mark.parametrize("axis", [AxisType.Auto, AxisType.Explicit], ids=str)
-def test_meshes(axis, platform):
-    """Each device solves its problems, and checks them."""
-    devices = jax.devices(platform)[:4]
-    if len(devices) < 2:
-        pytest.skip("needs two devices")
-    cost, solve = jnp.asarray(costs(9)), solver("auto")
-    expected = to_numpy(solve(cost))
-    mesh = jax.make_mesh((len(devices),), ("batch",), axis_types=(axis,), devices=devices)
-    over = NamedSharding(mesh, PartitionSpec("batch"))
-    with jax.set_mesh(mesh):
-        placed = jax.device_put(cost, over)
-        res = solve(placed)
-        for x in jax.tree.leaves(res):
-            assert x.sharding.is_equivalent_to(over, x.ndim)
-        check = jax.jit(lambda c, r: jm.check_k_best(c, r))(placed, res)
-        slope = jax.jit(jax.grad(lambda c: jnp.nansum(solve(c).cost)))(placed)
-    assert_same_bits(res, expected)
-    np.testing.assert_array_equal(check.valid, expected.status == 0)
-    assert slope.sharding.is_equivalent_to(over, 3)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_shard_map(method, platform):
-    devices = jax.devices(platform)[:2]
-    if len(devices) < 2:
-        pytest.skip("needs two devices")
-    cost, solve = jnp.asarray(costs(10)), solver(method)
-    mesh = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Auto,), devices=devices)
-    spec = PartitionSpec("batch")
-    mapped = jax.shard_map(solve, mesh=mesh, in_specs=spec, out_specs=spec)
-    assert_same_bits(jax.jit(mapped)(cost), solve(cost))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -106,15 +106,6 @@ def test_starts_broadcast_and_are_cast(batch):
         none(warm_start=np.zeros(len(row), np.float32))
 
 
-def test_warm_starts_in_a_scan(batch):
-    def step(last, graph):
-        res = jm.maximum_bipartite_matching(graph, warm_start=last)
-        return res, res.cardinality
-
-    _, found = jax.jit(partial(jax.lax.scan, step))(jm.Matching.empty(batch.shape), batch)
-    np.testing.assert_array_equal(found, jm.maximum_bipartite_matching(batch).cardinality)
-
-
 # ---------------------------------------------------------------------------------------------
 # Batches
 

@@ -1,4 +1,4 @@
-"""Batches, `vmap`, `jit`, meshes, NumPy in full precision, gradients, warm starts."""
+"""Batches, `vmap`, `jit`, meshes, NumPy in full precision."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,6 @@ from sparse_helpers import (
     SIDE,
     Case,
     assert_batch,
-    case,
     optimum,
     random_case,
     stacked,
@@ -127,77 +126,6 @@ def test_numpy_outside_of_a_trace():
     res = jm.solve_sparse_assignment(graph, cost, unmatched_cost=price)
     given = {"unmatched_cost": np.broadcast_to(price, SIDE)}
     assert res.cost == optimum(Case(graph, cost, given))
-
-
-@pytest.mark.usefixtures("platform")
-@pytest.mark.parametrize("method, mode", [
-    ("auto", "full"), ("auto", "maximum"), ("auto", "both pay"), ("xla", "both pay"),
-])  # fmt: skip
-def test_gradients(method, mode):
-    """Against differences of the optimum, which is unique for random costs."""
-    rng = np.random.default_rng(3)
-    graph, cost = shared_problem((), seed=3)
-    prices = rng.random((2, SIDE)).astype(np.float32) / 2
-    graph = jm.BipartiteGraph.stack([graph], num_rows=SIDE + 1)  # a row that does not exist
-    graph = jax.tree.map(lambda x: x[0], graph)
-    prices = (np.append(prices[0], np.float32(7)), prices[1])
-
-    def value(cost, rows, cols):
-        options = {"cardinality": "maximum"} if mode == "maximum" else {}
-        if mode == "both pay":
-            options = {"unmatched_cost": rows, "unmatched_col_cost": cols}
-        return jm.solve_sparse_assignment(graph, cost, method=method, **options).cost
-
-    with x64(True):
-        wide = tuple(jnp.asarray(x, jnp.float64) for x in (cost, *prices))
-        gradients = jax.jit(jax.grad(value, (0, 1, 2)))(*wide)
-        for at, gradient in enumerate(gradients):
-            steps = jnp.concatenate([jnp.eye(len(gradient)), -jnp.eye(len(gradient))]) * 1e-6
-            axes = tuple(0 if j == at else None for j in range(3))
-            moved = (x[None] + steps if j == at else x for j, x in enumerate(wide))
-            up, down = jax.jit(jax.vmap(value, axes))(*moved).reshape(2, -1)
-            np.testing.assert_allclose((up - down) / 2e-6, gradient, atol=1e-6)
-        assert set(np.unique(gradients[0])) == {0, 1}
-        if mode == "both pay":
-            assert gradients[1].sum() > 0 and gradients[2].sum() > 0
-            assert gradients[1][-1] == 0
-        forward = jax.jvp(value, wide, tuple(jnp.ones_like(x) for x in wide))[1]
-        np.testing.assert_allclose(forward, sum(g.sum() for g in gradients), rtol=1e-12)
-        twice = jax.jit(jax.hessian(value))(*wide)
-        assert not twice.any()
-
-
-@pytest.mark.usefixtures("platform")
-@each_method
-def test_gradient_of_a_failure_is_0(method):
-    one = case([0, 1], [0, 0], np.array([1.0, 2.0], np.float32), (2, 2))
-
-    def value(cost):
-        return jm.solve_sparse_assignment(one.graph, cost, method=method).cost
-
-    np.testing.assert_array_equal(jax.grad(value)(jnp.asarray(one.cost)), [0, 0])
-    np.testing.assert_array_equal(jax.grad(value)(jnp.array([jnp.nan, 1.0])), [0, 0])
-    stack = jnp.array([[1.0, 2.0], [jnp.nan, 1.0]])
-    gradient = jax.grad(lambda c: jnp.nansum(jax.vmap(value)(c)))(stack)
-    np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
-
-
-@pytest.mark.usefixtures("platform")
-@each_method
-def test_warm_starts(method):
-    """The optimum stays, whatever the start: an earlier result, rubbish, or none yet."""
-    graph, cost = shared_problem((3,), seed=7)
-    cost = np.round(cost * 50)
-    cold = jm.solve_sparse_assignment(graph, jnp.asarray(cost), method=method)
-    near = jnp.asarray(np.round(cost + np.random.default_rng(8).random(cost.shape)))
-    expected = jm.solve_sparse_assignment(graph, near, method=method)
-    rubbish = np.full((3, SIDE), np.nan, np.float32)
-    wild = np.random.default_rng(9).integers(-(10**6), 10**6, (3, SIDE)).astype(np.float32)
-    empty = jm.Assignment.empty((3, SIDE, SIDE))
-    for start in (cold, expected, empty, rubbish, wild, np.float32(0), np.inf * rubbish):
-        res = jm.solve_sparse_assignment(graph, near, warm_start=start, method=method)
-        np.testing.assert_array_equal(res.cost, expected.cost)
-        assert jm.check_sparse_assignment(graph, near, res).optimal.all()
 
 
 @pytest.mark.usefixtures("platform")

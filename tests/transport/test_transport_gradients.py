@@ -273,21 +273,6 @@ def test_second_derivatives_across_costs_and_masses_are_errors(kind):
             jax.jacrev(jax.grad(value, 0), 1)(*arguments)
 
 
-def test_only_costs_and_masses_have_a_gradient():
-    given = problem_of(7, "all", False)
-    with x64(True):
-        cost, a, b = (jnp.asarray(x) for x in given.values())
-
-        def value(start: Any, cost: Any) -> Any:
-            res = jm.solve_transport(cost, a, b, warm_start=start)
-            return res.cost + res.row_dual.sum() + res.col_dual.sum() + res.gap + res.mass.sum()
-
-        grads = jax.grad(value, (0, 1))(jnp.zeros(M), cost)
-        assert not grads[0].any()
-        plan = jm.solve_transport(cost, a, b).todense()
-        np.testing.assert_allclose(grads[1], plan, rtol=1e-12, atol=1e-15)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_gradients_have_the_dtype_of_their_argument(dtype, platform):
     given = {k: np.round(8 * x) for k, x in problem_of(8, "all", False).items()}
