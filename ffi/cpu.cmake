@@ -1,6 +1,6 @@
-# The CPU library: one solver, compiled once for each instruction set that the handler may choose.
-# The linker keeps the first copy of an inline function. So the portable files come first, and no
-# AVX code runs on a machine without AVX.
+# The CPU library. Solvers are compiled once for each instruction set that a handler may choose. The
+# linker keeps the first copy of an inline function. So the portable files come first, and no AVX
+# code runs on a machine without AVX.
 jaxmatch_library(jaxmatch_cpu
   common/cpu/noop.cc
   common/cpu/interrupt.cc
@@ -29,7 +29,8 @@ jaxmatch_library(jaxmatch_cpu
   transport/cpu/pick.cc
   transport/cpu/points_handler.cc
   transport/cpu/portable.cc)
-# Flags without which loops over noise or costs are not vectorised; no result depends on them.
+# Files whose loops over noise or costs are vectorised only with the flags below. No result depends
+# on these flags.
 set(vectorised perturbed/cpu/noise_fill.cc)
 jaxmatch_instances(jaxmatch_cpu assignment/large/cpu/solve.h ${JAXMATCH_LARGE_COSTS})
 list(APPEND vectorised ${instances})

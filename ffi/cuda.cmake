@@ -2,7 +2,8 @@
 set(with_cuda ${JAXMATCH_CUDA})
 if(JAXMATCH_CUDA STREQUAL "AUTO")
   set(with_cuda OFF)
-  # "8.0" of each GPU becomes 80-real. No GPU, or no driver: no output.
+  # Turns the compute capability of each GPU, such as "8.0", into 80-real. Without a GPU or a driver
+  # the list is empty.
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                   OUTPUT_VARIABLE present ERROR_QUIET RESULT_VARIABLE failed)
   if(failed STREQUAL "0")
@@ -26,7 +27,7 @@ if(JAXMATCH_CUDA STREQUAL "AUTO")
   endif()
 endif()
 if(with_cuda)
-  # For other machines: all generations, unless CUDAARCHS selects some.
+  # Unless the architectures are set already, takes those in CUDAARCHS, or else all generations.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     if(DEFINED ENV{CUDAARCHS})
       set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
@@ -47,14 +48,15 @@ if(with_cuda)
   else()
     set(cuda_compression --compress-mode=size)
   endif()
-  if(forget_architectures) # else the next configuration would keep the value of CUDAARCHS
+  if(forget_architectures) # otherwise the next configuration would keep the value of CUDAARCHS
     unset(CMAKE_CUDA_ARCHITECTURES CACHE)
   endif()
   jaxmatch_library(jaxmatch_cuda
     flow/cuda/handler.cu
     k_best/cuda/handler.cu
     matching/cuda/handler.cu)
-  # Parsing the headers of CUDA and XLA takes longer than compiling any of these.
+  # These handlers share one source file: parsing the headers of CUDA and XLA takes longer than
+  # compiling any of them.
   set(handlers "")
   foreach(handler common/cuda/noop assignment/cuda/handler assignment/large/cuda/handler
           assignment/large/cuda/sharded_handler grid_cut/cuda/handler perturbed/cuda/assignments
@@ -81,7 +83,7 @@ if(with_cuda)
   endforeach()
   jaxmatch_instances(jaxmatch_cuda grid_cut/cuda/launch.cuh TOGETHER "int32_t, int32_t"
                      "int32_t, int64_t" "int64_t, int64_t" "float, float" "double, double")
-  # Linked in, so that the library loads on a machine with no driver.
+  # The CUDA runtime is linked statically, so that the library loads on a machine without a driver.
   set_target_properties(jaxmatch_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   message(STATUS "CUDA library: architectures ${CMAKE_CUDA_ARCHITECTURES}")
 else()

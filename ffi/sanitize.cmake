@@ -1,16 +1,16 @@
-# Options of a CPU library with sanitizers, JAXMATCH_SANITIZE. Python has to preload their runtime,
-# as `python -m sanitize` in tests does. libstdc++ is not linked in, for the sanitizers to see its
-# exceptions and threads.
+# Options of a CPU library with the sanitizers that JAXMATCH_SANITIZE names. Python has to preload
+# their runtime, as `python -m sanitize` in tests does. libstdc++ is linked dynamically, so that the
+# sanitizers see its exceptions and threads.
 set(sanitizers -fsanitize=${JAXMATCH_SANITIZE})
 target_link_options(jaxmatch_options INTERFACE ${sanitizers})
 if(JAXMATCH_SANITIZE MATCHES "undefined")
-  # GCC 12 spoils programs that it checks for both shifts and bounds: in
+  # GCC 12 miscompiles code that it checks for both shifts and bounds. In
   #     x |= uint32_t(slack[c] == 0) << bit;
-  # with slack a reference to an array, the shift reads the index c, uninitialised, before the
-  # bounds are checked: without optimisation too, and each of the two alone is right. It was a loop
-  # without end in assignment/large/hungarian/passes.h. The sanitizer of addresses finds what
-  # leaves an array, so shifts are checked. It also finds null pointers and small objects; checks of
-  # those take half of the time of compilation.
+  # with slack a reference to an array, the shift reads the index c before it is initialised, even
+  # without optimisation. With either check alone the code is correct. This caused an infinite loop
+  # in assignment/large/hungarian/passes.h. So shifts are checked and bounds are not, as
+  # AddressSanitizer finds accesses outside an array. AddressSanitizer also finds null pointers and
+  # objects that are too small; the checks for these would take half of the compile time.
   list(APPEND sanitizers -fno-sanitize=bounds,null,object-size,vptr -fno-sanitize-recover=all)
   list(APPEND sanitizers -fsanitize=float-cast-overflow)
 endif()

@@ -1,4 +1,5 @@
-// The function by which Python queries sizes, so that no layout is written in both languages.
+// The function by which Python queries the sizes of buffers, so that each layout is written in C++
+// only.
 #include "common/sizes.h"
 
 #include "assignment/cuda/sizes.h"
@@ -30,7 +31,7 @@ bool find(const Size (&table)[kCount], std::string_view name, const int64_t* arg
 }  // namespace
 }  // namespace jaxmatch
 
-// Returns -1 for an unknown name.
+// Returns the size called `name`, or -1 if there is none.
 extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t* arguments) {
   using namespace jaxmatch;
   int64_t size = -1;

@@ -8,10 +8,11 @@
 
 namespace jaxmatch::assignment {
 
-constexpr size_t kFirst = 1;  // optional operand
+constexpr size_t kFirst = 1;  // index of the first optional operand
 
-// The sides are those of the costs. The caller sets others where the costs are points or a shard,
-// and then checks the arrays by check_assignment(). `buffers`: the number of further results.
+// Decodes the operands and results; n and m come from the shape of `cost`. If `cost` holds points
+// or a shard, the caller must correct n and m before it calls check_assignment(). `buffers`: number
+// of results besides those of the table.
 inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
                                                           ffi::RemainingRets rets,
                                                           Attributes& given, size_t buffers = 0) {
@@ -33,7 +34,7 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
   return o;
 }
 
-// Checks dtypes and sizes. Errors are recorded.
+// Checks the dtypes and sizes of all arrays. Records errors in `given`.
 inline bool check_assignment(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given,
                              AssignmentOperands o) {
   CallRows call(args, rets, given, kFirst);

@@ -33,7 +33,8 @@ struct AssignmentOperands {
   int32_t* status;     // [batch]
 };
 
-// Handlers check the size of the costs, which are points or a shard in some.
+// Any size of `cost` passes here, because `cost` holds points or a shard for some targets. Their
+// handlers check its size.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_operands(AssignmentOperands& o, Rows& rows) {
@@ -51,7 +52,7 @@ JAXMATCH_HOST_DEVICE void list_operands(AssignmentOperands& o, Rows& rows) {
   rows.result("gap", o.gap, real, 1);
   rows.result("status", o.status, 1);
 }
-constexpr size_t kNumResults = 7;  // of the table
+constexpr size_t kNumResults = 7;  // in list_operands()
 
 }  // namespace jaxmatch::assignment
 

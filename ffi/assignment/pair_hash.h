@@ -1,8 +1,8 @@
-// A number for each pair of a row and a column, as if drawn at random.
+// A pseudorandom number for each pair of a row and a column.
 //
-// An auction perturbs its costs by such numbers, below epsilon: else rows that are alike, or that
-// all want the same few columns, would bid against each other for long. A price that a bid leaves
-// is wrong by no more than that.
+// An auction adds these numbers, scaled to less than epsilon, to its costs. Otherwise identical
+// rows, or rows that all want the same few columns, would bid against each other for long. The
+// perturbation changes the price that a bid sets by less than epsilon.
 #ifndef JAXMATCH_ASSIGNMENT_PAIR_HASH_H_
 #define JAXMATCH_ASSIGNMENT_PAIR_HASH_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch::assignment {
 
-// From 0 to 2^24 - 1, which float32 holds.
+// Returns a number from 0 to 2^24 - 1, which float32 represents exactly.
 JAXMATCH_HOST_DEVICE inline int32_t pair_hash(uint32_t row, uint32_t col) {
   return int32_t((row * 0x9E3779B1u ^ col * 0x85EBCA77u) * 0xC2B2AE3Du >> 8);
 }

@@ -13,7 +13,7 @@
 
 namespace jaxmatch {
 
-// The name of an enum value. Each enum whose values Python names has a table of these.
+// The name of an enum value. Each enum whose values Python passes by name has a table of these.
 template <class E>
 struct Name {
   std::string_view name;
@@ -42,7 +42,7 @@ void for_each_name(std::string_view text, F f) {
   }
 }
 
-// "no meaning of the option tile=7; known: degree, 4, 8, 16, 32"
+// Builds a message such as "no meaning of the option tile=7; known: degree, 4, 8, 16, 32".
 template <class E, size_t kCount>
 std::string no_meaning(std::string_view kind, std::string_view name, std::string_view value,
                        const Name<E> (&table)[kCount]) {
@@ -118,7 +118,7 @@ class Options {
 };
 
 // The attributes of a call of `target`. After reading, error() names the first attribute that was
-// missing, had another type or an unknown value.
+// missing, or that had another type or an unknown value.
 class Attributes {
  public:
   Attributes(const char* target, const ffi::Dictionary& all) : target_(target), all_(all) {}
@@ -164,13 +164,13 @@ class Attributes {
     if (array) expect_size(name, *array, count);
   }
 
-  // Records an error of the call, if it is the first.
+  // Records an error of the call, unless an earlier error is recorded.
   void fail(const std::string& what) {
     if (!failed()) message_ = std::string(target_) + ": " + what;
   }
   bool failed() const { return !message_.empty(); }
   ffi::Error error() const { return ffi::Error::InvalidArgument(message_); }
-  // An error of the call for another reason.
+  // Returns an error with the message `what`, without recording it.
   ffi::Error error(const std::string& what) const {
     return ffi::Error::InvalidArgument(std::string(target_) + ": " + what);
   }

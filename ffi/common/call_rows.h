@@ -1,4 +1,4 @@
-// Decodes and checks the operands and results of a call by a table of them, see common/operands.h.
+// Decodes and checks the operands and results of a call. A table lists them (common/operands.h).
 #ifndef JAXMATCH_CALL_ROWS_H_
 #define JAXMATCH_CALL_ROWS_H_
 
@@ -16,7 +16,7 @@
 
 namespace jaxmatch {
 
-// As in Python.
+// The name of a dtype in Python.
 inline std::string name_of(ffi::DataType dtype) {
   constexpr struct {
     ffi::DataType dtype;
@@ -38,14 +38,15 @@ constexpr ffi::DataType kElementOf = std::is_same_v<T, int32_t>   ? ffi::S32
                                      : std::is_same_v<T, bool>    ? ffi::PRED
                                                                   : ffi::DataType::INVALID;
 
-// The result at this place, if the call has it.
+// Result number `at` of the call, if there is one.
 inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t at) {
   auto buffer = rets.get<ffi::AnyBuffer>(at);
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
 }
 
-// The optional operand called `name`, if the call has it; `first` is the index of the first one. An
-// operand that is named but missing, or has another dtype, is an error of the call.
+// The optional operand `name`, if the call has it. `first` is the index of the first optional
+// operand. Records an error if the call names the operand but lacks it, or if its dtype is not
+// `dtype`.
 inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
                                                       std::string_view name,
                                                       std::optional<ffi::DataType> dtype,
@@ -64,37 +65,37 @@ inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, A
   return *buffer;
 }
 
-// The first problem of a batch.
+// A batch: the number of its problems, and the first problem.
 template <class Problem>
 struct BatchOf {
   int64_t size;
   Problem first;
 };
 
-// The operands and results of a call. `list(rows)` goes through their table, see
-// common/operands.h. What is wrong is recorded in the attributes.
+// The operands and results of a call. `list(rows)` calls `rows` for each row of their table
+// (common/operands.h). Errors are recorded in `given`.
 class CallRows {
  public:
   // `first`: the number of operands before the optional ones.
   CallRows(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given, size_t first)
       : args_(args), rets_(rets), given_(given), first_(first) {}
 
-  // Sets pointers and dtypes. The table is read with the sizes that the problem has by now, which
-  // do not matter. `buffers`: how many results follow those of the table.
+  // Sets the pointers and dtypes of the problem; its sizes need not be known yet. `buffers` is the
+  // number of results after those of the table.
   template <class List>
   bool find(const List& list, size_t buffers = 0) {
     read(Task::kFind, list);
     given_.expect_results(rets_.size(), next_result_ + buffers);
     return !given_.failed();
   }
-  // An array that find() has found.
+  // The array `name`, after find() has succeeded.
   template <class List>
   ffi::AnyBuffer array(std::string_view name, const List& list) {
     wanted_ = name;
     read(Task::kName, list);
     return *named_;
   }
-  // Checks dtypes, and the sizes of all arrays of `batch` problems.
+  // Checks the dtypes and the sizes of all arrays of `batch` problems.
   template <class List>
   bool check(int64_t batch, const List& list) {
     batch_ = batch;
@@ -157,7 +158,7 @@ class CallRows {
     given_.expect_size(name, buffer, entries.shared ? entries.each : batch_ * entries.each);
   }
 
-  // The first of the arrays that share a dtype decides.
+  // Sets a dtype that several arrays share, from the first of these arrays.
   void learn(const ffi::AnyBuffer& buffer, const DtypeOf& of) {
     for (size_t k = 0; k < learned_; ++k) {
       if (dtypes_[k] == &of.dtype) return;
@@ -183,7 +184,7 @@ class CallRows {
                 " where " + expected + " is expected");
   }
 
-  static constexpr size_t kMostDtypes = 8;  // that a problem keeps
+  static constexpr size_t kMostDtypes = 8;  // dtypes that one problem may have
 
   ffi::RemainingArgs args_;
   ffi::RemainingRets rets_;

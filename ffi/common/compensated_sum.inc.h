@@ -1,7 +1,8 @@
 // Compensated sums of doubles.
 //
-// Included inside a namespace: by compensated_sum.h, and once per instruction set by the CPU's
-// assignment solver, which must not share inline functions (see assignment/cpu/problem.h).
+// Included inside a namespace: by compensated_sum.h, and by the CPU's solvers once per instruction
+// set. The solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
 // The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
 JAXMATCH_HOST_DEVICE inline double addition_error(double a, double b, double total) {
@@ -24,8 +25,8 @@ struct CompensatedSum {
   JAXMATCH_HOST_DEVICE double value() const { return sum + error; }
 };
 
-// The same for any finite doubles: infinite only if the sum itself exceeds the range of doubles.
-// Large terms are summed separately, scaled down so that nothing overflows.
+// A compensated sum of any finite doubles. It is infinite only if the sum itself exceeds the range
+// of doubles. Large terms are summed separately, scaled down so that nothing overflows.
 struct FullRangeSum {
   CompensatedSum small, large;
 
@@ -48,7 +49,7 @@ struct FullRangeSum {
   }
 };
 
-// A proved upper bound of a sum, equal to the sum if nothing was rounded. `error` sums the rounding
+// A proved upper bound on a sum, equal to the sum if nothing was rounded. `error` sums the rounding
 // errors of `sum`, and `lost` bounds the rounding errors of `error`.
 struct SumBound {
   double sum = 0, error = 0, lost = 0;
@@ -65,10 +66,10 @@ struct SumBound {
     add(x.error);
     lost += x.lost;
   }
-  // Never negative; +inf if an addition overflowed.
+  // The bound is never negative. It is +inf if an addition overflowed.
   JAXMATCH_HOST_DEVICE double value() const {
     const double most = sum + error;
-    // `lost` is itself a rounded sum, of numbers that are not negative.
+    // `lost` is itself a rounded sum of non-negative numbers, hence its factor.
     const double rest = addition_error(sum, error, most) + lost * (1 + 0x1p-20);
     const double bound = most + rest;
     if (!(bound - bound == 0)) return __builtin_huge_val();

@@ -1,18 +1,20 @@
-// Costs far above all others, such as 1e9 or 1e30, that people write for pairs that nobody should
-// choose: a level of costs of which each outweighs any exchange of lower ones. At the scale of the
-// highest level, all others would be rounded away.
+// Levels of costs. Users give pairs that should be avoided a cost far above all others, such as 1e9
+// or 1e30. Such costs form a level of their own: one of them outweighs any exchange of lower costs.
+// In units that are large enough for the highest level, all lower costs would be rounded away.
 //
-// Included inside a namespace: once per instruction set by the CPU's solvers, which must not share
-// inline functions (see assignment/cpu/problem.h), and by CUDA kernels.
+// Included inside a namespace: by CUDA kernels, and by the CPU's solvers once per instruction set.
+// The solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
 #include "common/exponents.inc.h"
 
-// Costs whose exponents are nearer than this belong to one level: they are worth no second solve.
+// A gap of at most this between exponents does not separate two levels: a second solve would gain
+// too little.
 constexpr int kNearExponents = 14;
 constexpr int kMostLevels = 4;
 
-// Whether there may be a gap between levels: `seen` are exponents of some rows, `most` and
-// `least` the greatest and the least magnitude that is not 0.
+// Whether there may be more than one level. `seen` has the exponents of the costs of some rows.
+// `most` and `least` are the greatest and the least non-zero magnitude of all costs.
 JAXMATCH_HOST_DEVICE inline bool may_have_levels(Exponents seen, double most, double least) {
   if (!(most > 0)) return false;
   const int greatest = exponent_of(most), lowest = exponent_of(least);
@@ -27,9 +29,9 @@ JAXMATCH_HOST_DEVICE inline bool may_have_levels(Exponents seen, double most, do
 
 // Magnitudes of the costs of one level.
 struct CostLevel {
-  double from = 0;                      // at least this, a power of two
-  double least = __builtin_huge_val();  // of the level
-  double most = 0;
+  double from = 0;                      // lower end of the level: 0 or a power of two
+  double least = __builtin_huge_val();  // least magnitude in the level
+  double most = 0;                      // greatest magnitude in the level
 
   JAXMATCH_HOST_DEVICE void add(double x) {
     least = x < least ? x : least;
@@ -37,13 +39,14 @@ struct CostLevel {
   }
 };
 
-// Levels in rising order. The first one has all costs that are not positive, and `from` 0.
+// Levels in increasing order. The first one has `from` 0, and also contains all negative costs.
 struct CostLevels {
   int count = 1;
   CostLevel level[kMostLevels];
 
-  // `outweighs`: how many lower costs one of a level is to outweigh. `wanted` is the greatest
-  // exponent of costs below 0, which set the scale whatever the others are.
+  // Finds the levels of costs with the exponents `found`. A level must be so high that one of its
+  // costs outweighs `outweighs` lower costs. It must also lie above `wanted`, the greatest exponent
+  // of a negative cost, because negative costs determine the scale in any case.
   JAXMATCH_HOST_DEVICE void split(const Exponents& found, int wanted, double outweighs) {
     const int far = 4 + ilogb(outweighs), gap = far > kNearExponents ? far : kNearExponents;
     for (int e = found.least(), next; e < 2048 && count < kMostLevels; e = next) {
@@ -60,10 +63,11 @@ struct CostLevels {
   }
 };
 
-// What stands in for the costs of levels: numbers for those of one value, +infinity above `end`.
+// Replaces the costs of some levels: by +infinity if the level is forbidden, or by one number if
+// all costs of the level are equal.
 struct CostMap {
   int count = 0;
-  double from[kMostLevels], to[kMostLevels];  // to: 0 keeps the costs of a level
+  double from[kMostLevels], to[kMostLevels];  // costs from `from` on become `to`; 0 keeps them
 
   JAXMATCH_HOST_DEVICE bool changes() const { return count > 0; }
   JAXMATCH_HOST_DEVICE bool draws_near() const {
@@ -78,23 +82,24 @@ struct CostMap {
   }
   // x is signed as in a minimisation.
   JAXMATCH_HOST_DEVICE double of(double x) const {
-    if (!(x < __builtin_huge_val())) return x;  // forbidden pairs stay so
+    if (!(x < __builtin_huge_val())) return x;  // forbidden pairs stay forbidden
     double y = x;
     for (int k = 0; k < count && x >= from[k]; ++k) y = to[k] > 0 ? to[k] : x;
     return y;
   }
 };
 
-// Forbids the costs of level `end` and of those above.
+// Forbids the costs of level `end` and above.
 JAXMATCH_HOST_DEVICE inline CostMap forbid_from(const CostLevels& levels, int end) {
   CostMap map;
   if (end < levels.count) map.add(levels.level[end].from, __builtin_huge_val());
   return map;
 }
 
-// Also brings the levels below `end` nearer to each other, as far as one cost of a level still
-// outweighs `outweighs` lower ones. That keeps the order of all solutions only for levels whose
-// costs are all alike; others stay as they are. Sets `most`, the greatest finite number.
+// Forbids the costs of level `end` and above, and lowers the levels below `end`. One cost of a
+// lowered level still outweighs `outweighs` costs of lower levels. A level is lowered only if all
+// its costs are equal, since only then all solutions keep their order. Sets `most` to the greatest
+// finite cost that results.
 JAXMATCH_HOST_DEVICE inline CostMap draw_near(const CostLevels& levels, int end, double outweighs,
                                               double* most) {
   CostMap map;
@@ -104,7 +109,7 @@ JAXMATCH_HOST_DEVICE inline CostMap draw_near(const CostLevels& levels, int end,
     double value = __builtin_huge_val();
     if (k < end) {
       const double near = *most > 0 ? ldexp(1.0, ilogb(*most) + 2 + ilogb(outweighs) + 1) : 0;
-      // A power of two below the normal numbers has no exponent to write.
+      // A level is not lowered below 2^-126, the least normal float32.
       value = level.least == level.most && near >= 0x1p-126 && near < level.least ? near : 0;
       *most = value > 0 ? value : level.most;
     }

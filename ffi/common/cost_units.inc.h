@@ -1,12 +1,13 @@
-// Float costs in whole units.
+// Conversion of float costs to whole units.
 //
-// Included inside a namespace: once per instruction set by the CPU's solvers, which must not share
-// inline functions (see assignment/cpu/problem.h), and by CUDA kernels.
+// Included inside a namespace: by CUDA kernels, and by the CPU's solvers once per instruction set.
+// The solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
-// Greater magnitudes of floats in units would not survive as_integer().
+// Float costs take at most this many bits in units, so that as_integer() is exact.
 constexpr int kMostFloatBits = 50;
 
-// The nearest integer to |x| <= 2^51, in operations that compilers vectorise.
+// The integer nearest to x, for |x| <= 2^51, in operations that compilers vectorise.
 JAXMATCH_HOST_DEVICE inline int64_t as_integer(double x) {
   constexpr double kMagic = 0x1.8p52;
   const double sum = x + kMagic;

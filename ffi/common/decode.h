@@ -34,7 +34,8 @@ inline std::optional<Dtype> capacity_dtype_of(ffi::DataType dtype) {
   return found && size_of(*found) > 2 ? found : std::nullopt;
 }
 
-// True if values (of flows and cuts) may have this dtype, for capacities of that one.
+// Whether values of flows and cuts may have the dtype `value` if capacities have the dtype
+// `capacity`.
 inline bool is_value_dtype(Dtype capacity, Dtype value) {
   return capacity == value || (capacity == Dtype::kS32 && value == Dtype::kS64);
 }

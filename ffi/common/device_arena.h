@@ -18,7 +18,7 @@ struct DeviceArena {
     used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
     return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
-  // The same, assigned to a pointer of any type.
+  // Like the other take(), but sets a pointer of any type.
   template <class T>
   JAXMATCH_HOST_DEVICE void take(T*& part, int64_t count) {
     part = take<T>(count);

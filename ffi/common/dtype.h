@@ -1,6 +1,6 @@
 // The element types that solvers read and write.
 //
-// Nothing here may come from the C++ standard library: see assignment/cpu/problem.h.
+// This header must not use the C++ standard library: see assignment/cpu/problem.h.
 #ifndef JAXMATCH_DTYPE_H_
 #define JAXMATCH_DTYPE_H_
 

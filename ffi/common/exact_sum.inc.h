@@ -1,13 +1,15 @@
 // Exact sums of doubles.
 //
-// Included inside a namespace, as compensated_sum.inc.h is.
+// Included inside a namespace: by exact_sum.h, and by the CPU's solvers once per instruction set.
+// The solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
-// A sum of up to 2^31 finite doubles, rounded once, however far apart they are and whatever
-// cancels: the integer sum / 2^-1074 in words of 32 bits, with carries left to the end (Kulisch's
-// accumulator). Larger and slower than FullRangeSum.
+// A sum of up to 2^31 finite doubles that is rounded only once, whatever their magnitudes
+// (Kulisch's accumulator). It is kept as an integer, sum / 2^-1074, in words of 32 bits, and only
+// value() propagates carries. It is larger and slower than FullRangeSum.
 struct ExactSum {
   static constexpr int kWords = 68;  // 2^1024 * 2^31 < 2^(32 * 68 - 1074)
-  int64_t word[kWords] = {};         // each below 2^63: an addition adds less than 2^32
+  int64_t word[kWords] = {};         // each below 2^63, as an addition adds less than 2^32
 
   JAXMATCH_HOST_DEVICE void add(double x) {
     uint64_t bits;
@@ -24,14 +26,15 @@ struct ExactSum {
     word[first + 2] += sign * int64_t(high);
   }
 
-  // Infinite if the sum is beyond the range of doubles. Changes the words, but not their sum.
+  // Infinite if the sum is beyond the range of doubles. Call it only once, after all additions,
+  // because it overwrites the words.
   JAXMATCH_HOST_DEVICE double value() {
     const bool negative = carry(1) < 0;
     if (negative) carry(-1);
     int top = kWords - 1;
     while (top >= 0 && word[top] == 0) --top;
     if (top < 0) return 0;
-    // The first 64 bits; the last one of them also says whether any bit after them is set.
+    // The first 64 bits. The last of them is also set if any bit after them is set.
     const auto at = [&](int i) { return i < 0 ? uint32_t(0) : uint32_t(word[i]); };
     int zeros = 0;
     while (!(at(top) << zeros >> 31)) ++zeros;
@@ -45,8 +48,8 @@ struct ExactSum {
   }
 
  private:
-  // Multiplies the words by `sign` and moves carries up: words are digits then. Returns what is
-  // left above the last one.
+  // Multiplies the words by `sign` and propagates carries, so that each word becomes a digit below
+  // 2^32. Returns the carry out of the last word.
   JAXMATCH_HOST_DEVICE int64_t carry(int64_t sign) {
     int64_t over = 0;
     for (int i = 0; i < kWords; ++i) {
@@ -56,7 +59,7 @@ struct ExactSum {
     }
     return over;
   }
-  // x * 2^power, in two steps, as 2^power need not be a double.
+  // x * 2^power, in two steps, since 2^power may be outside the range of doubles.
   JAXMATCH_HOST_DEVICE static double scaled(double x, int power) {
     const int half = power / 2;
     return x * power_of_two(half) * power_of_two(power - half);

@@ -1,9 +1,10 @@
-// Binary exponents of doubles, and sets of them.
+// Binary exponents of doubles, and sets of exponents.
 //
-// Included inside a namespace: once per instruction set by the CPU's solvers, which must not share
-// inline functions (see assignment/cpu/problem.h), and by CUDA kernels.
+// Included inside a namespace: by CUDA kernels, and by the CPU's solvers once per instruction set.
+// The solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
-// The biased exponent of a magnitude; -1 for zero.
+// The biased exponent of |x|, or -1 for zero.
 JAXMATCH_HOST_DEVICE inline int exponent_of(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -11,12 +12,11 @@ JAXMATCH_HOST_DEVICE inline int exponent_of(double x) {
   return bits == 0 ? -1 : int(bits >> 53);
 }
 
-// A set of exponents.
 struct Exponents {
   uint64_t word[32] = {};
 
   JAXMATCH_HOST_DEVICE void add(int e) { word[e >> 6] |= uint64_t(1) << (e & 63); }
-  // The least one above `e`, or 2048.
+  // The least exponent above `e`, or 2048 if there is none.
   JAXMATCH_HOST_DEVICE int next(int e) const {
     for (++e; e < 2048; ++e) {
       const uint64_t rest = word[e >> 6] >> (e & 63);
@@ -25,9 +25,9 @@ struct Exponents {
     }
     return 2048;
   }
-  // The least, or 2048.
+  // The least exponent, or 2048 if the set is empty.
   JAXMATCH_HOST_DEVICE int least() const { return next(-1); }
-  // The greatest, or -1.
+  // The greatest exponent, or -1 if the set is empty.
   JAXMATCH_HOST_DEVICE int most() const {
     int e = -1;
     for (int after; (after = next(e)) < 2048;) e = after;

@@ -1,7 +1,8 @@
 // bfloat16 and float16 as bits, and their exact conversion to float.
 //
-// Included inside a namespace: by float16.h, and once per instruction set by the CPU's assignment
-// solver, which must not share inline functions (see assignment/cpu/problem.h).
+// Included inside a namespace: by float16.h, and by the CPU's solvers once per instruction set. The
+// solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
 struct BFloat16 {
   uint16_t bits;
@@ -26,7 +27,7 @@ JAXMATCH_DEVICE inline float single(Float16 x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7fff) << 13;
   uint32_t bits = magnitude + (112u << 23);
   if (magnitude >= 31u << 23) bits += 112u << 23;  // infinite or NaN
-  if (magnitude < 1u << 23) {                      // zero or denormal: 2^-14 is subtracted
+  if (magnitude < 1u << 23) {                      // zero or denormal: adds and subtracts 2^-14
     bits += 1u << 23;
     memcpy(&single, &bits, sizeof single);
     single -= 0x1p-14f;

@@ -1,5 +1,5 @@
-// Macros for functions that run on host and device, and for functions that run on the device only
-// if there is one.
+// JAXMATCH_HOST_DEVICE marks functions that run on host and device. JAXMATCH_DEVICE marks functions
+// that nvcc compiles for the device only, and other compilers for the host.
 #ifndef JAXMATCH_HOST_DEVICE_H_
 #define JAXMATCH_HOST_DEVICE_H_
 

@@ -1,5 +1,4 @@
-// Limits that Python checks, too. Their numbers are those of jaxmatch/_common/limits.py, from which
-// the build defines them.
+// Limits that Python checks as well. The build takes their values from jaxmatch/_common/limits.py.
 #ifndef JAXMATCH_LIMITS_H_
 #define JAXMATCH_LIMITS_H_
 
@@ -12,7 +11,7 @@ constexpr int64_t kMostGraphEdges = JAXMATCH_LIMIT_MOST_GRAPH_EDGES;
 constexpr int64_t kMostNetworkEdges = JAXMATCH_LIMIT_MOST_NETWORK_EDGES;
 constexpr int64_t kMostCells = JAXMATCH_LIMIT_MOST_CELLS;
 
-// Loop counters may exceed the length of an array by this.
+// Loop counters may exceed the length of an array by up to this number.
 constexpr int64_t kMostOvershoot = 2048;
 static_assert(kMostGraphEdges <= INT32_MAX - kMostOvershoot, "counters have 32 bits");
 static_assert(2 * kMostNetworkEdges <= INT32_MAX - kMostOvershoot, "counters have 32 bits");

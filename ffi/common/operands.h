@@ -8,13 +8,14 @@
 //     rows.result("value", p.value, real_dtype(p.result_dtype), p.k);
 //   }
 //
-// A row gives the array's name in errors, the member that points to it, and its entries in one
-// problem. The type of the pointer is the dtype. A row of a `void*` says which dtypes are allowed,
-// and where the problem keeps the one of the call; arrays that share such a member have one dtype.
-// Operands and results are listed in the order of the call, optional operands by name.
+// A row gives the array's name in error messages, the member that points to it, and its number of
+// entries in one problem. The type of the pointer determines the dtype. For a `void*` the row also
+// gives the allowed dtypes, and the member that stores the dtype of the call. Arrays whose rows
+// name the same member must have the same dtype. Operands and results are listed in the order of
+// the call; optional operands are found by name.
 //
-// CallRows (common/call_rows.h) reads a table to decode and check a call, problem_at() to find a
-// problem of a batch.
+// CallRows (common/call_rows.h) reads a table to decode and check a call. problem_at() reads it to
+// find a problem of a batch.
 #ifndef JAXMATCH_OPERANDS_H_
 #define JAXMATCH_OPERANDS_H_
 
@@ -23,7 +24,8 @@
 #include "common/dtype.h"
 #include "common/host_device.h"
 
-// Before a table: rows of the device and rows of the host may go through it.
+// Must precede a table. Without it nvcc warns about tables that are read by functions of the host
+// only, such as those of CallRows.
 #if defined(__CUDACC__)
 #define JAXMATCH_TABLE _Pragma("nv_exec_check_disable")
 #else
@@ -32,13 +34,14 @@
 
 namespace jaxmatch {
 
-// The dtypes that an untyped array may have: all; those with 32 or 64 bits; float32 and float64.
+// The dtypes that a `void*` may have. kAny: all; kWide: those with 32 or 64 bits; kReal: float32
+// and float64.
 enum class Allowed : uint8_t { kAny, kWide, kReal };
 
 struct DtypeOf {
   Dtype& dtype;
   Allowed allowed;
-  int64_t size;  // of an element, of the dtype so far
+  int64_t size;  // bytes of an element, by the present value of `dtype`
 };
 JAXMATCH_HOST_DEVICE inline DtypeOf any_dtype(Dtype& dtype) {
   return {dtype, Allowed::kAny, size_of(dtype)};
@@ -50,18 +53,18 @@ JAXMATCH_HOST_DEVICE inline DtypeOf real_dtype(Dtype& dtype) {
   return {dtype, Allowed::kReal, size_of(dtype)};
 }
 
-// The entries of an array in one problem, or in all problems if they share it.
+// The number of entries of an array: in one problem, or in total if all problems share the array.
 struct Entries {
-  // Implicit: most arrays have a number of entries in each problem.
+  // Not `explicit`, so that a row can give a plain number.
   JAXMATCH_HOST_DEVICE constexpr Entries(int64_t each, bool shared = false)
       : each(each), shared(shared) {}
   int64_t each;
   bool shared;
 };
-// A number that only the handler knows; not for a table of problem_at().
+// For arrays whose size only the handler knows. problem_at() cannot read a table with such arrays.
 JAXMATCH_HOST_DEVICE constexpr Entries any_entries() { return Entries(-1); }
 
-// Moves the arrays of the first problem of a batch to problem b.
+// Moves the pointers of a problem from the first problem of the batch to problem b.
 struct BatchRows {
   int64_t b;
 
@@ -93,7 +96,7 @@ struct BatchRows {
   }
 };
 
-// Problem `b` of a batch, whose first is p.
+// Problem `b` of the batch whose first problem is p.
 template <class Problem>
 JAXMATCH_HOST_DEVICE inline Problem problem_at(Problem p, int64_t b) {
   const BatchRows rows{b};

@@ -1,4 +1,4 @@
-// Numbers of an array of results, whose dtype is known at run time.
+// Reads and writes numbers of arrays whose dtype is known only at run time.
 #ifndef JAXMATCH_REALS_H_
 #define JAXMATCH_REALS_H_
 

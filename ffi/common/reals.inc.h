@@ -1,7 +1,8 @@
-// Numbers of an array of results, whose dtype is known at run time.
+// Reads and writes numbers of arrays whose dtype is known only at run time.
 //
-// Included inside a namespace: once per instruction set by the CPU's solvers, which must not share
-// inline functions (see assignment/cpu/problem.h), and by CUDA kernels.
+// Included inside a namespace: by reals.h, and by the CPU's solvers once per instruction set. The
+// solvers of different instruction sets must not share inline functions (see
+// assignment/cpu/problem.h).
 
 JAXMATCH_HOST_DEVICE inline double read_real(const void* array, Dtype dtype, int64_t i) {
   switch (dtype) {

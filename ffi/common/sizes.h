@@ -12,12 +12,12 @@ struct Size {
   int64_t (*of)(const int64_t* arguments);
 };
 
-// A size without arguments.
+// A number that does not depend on arguments.
 template <int64_t kValue>
 int64_t constant(const int64_t*) {
   return kValue;
 }
-// Number of int32, the elements of buffers, that hold so many bytes.
+// The number of int32, the elements of buffers, that hold `bytes` bytes.
 constexpr int64_t words(int64_t bytes) { return (bytes + 3) / 4; }
 
 }  // namespace jaxmatch

@@ -1,5 +1,4 @@
-// The status codes of a solve. Their numbers are those of jaxmatch/_common/status.py, from which
-// the build defines them.
+// The status codes of a solve. The build takes their values from jaxmatch/_common/status.py.
 #ifndef JAXMATCH_STATUS_H_
 #define JAXMATCH_STATUS_H_
 

@@ -1,4 +1,5 @@
-// Counters that all threads of a launch share: a ring with one tally for each step.
+// Counters that all threads of a launch share. The tallies form a ring, and successive steps use
+// successive tallies.
 #ifndef JAXMATCH_TALLY_H_
 #define JAXMATCH_TALLY_H_
 

@@ -9,7 +9,7 @@
 
 namespace jaxmatch {
 
-// Allocates no memory, since there may be none.
+// Allocates no memory, since none may be left.
 struct Thrown {
   bool out_of_memory;
   char message[256];

@@ -1,5 +1,5 @@
-// Distance metrics for costs between points. This header holds no templates and no functions, for
-// the reason given in assignment/cpu/problem.h.
+// Distance metrics for costs between points. This header has no templates and no functions, for the
+// reason that assignment/cpu/problem.h gives.
 #ifndef JAXMATCH_COSTS_METRIC_H_
 #define JAXMATCH_COSTS_METRIC_H_
 
@@ -10,7 +10,8 @@ namespace jaxmatch {
 // kCosine expects unit vectors.
 enum class Metric { kSqeuclidean, kEuclidean, kL1, kCosine };
 
-// Bytes of the cache of computed rows, see assignment/cpu/points.h and transport/cpu/point_costs.h.
+// Size of the cache of computed cost rows, see assignment/cpu/points.h and
+// transport/cpu/point_costs.h.
 constexpr int64_t kCachedBytes = int64_t{16} << 20;
 
 }  // namespace jaxmatch

@@ -25,18 +25,18 @@ constexpr Name<FlowMethod> kFlowMethods[] = {
     {"two_level", FlowMethod::kTwoLevel},
 };
 
-// One network. Each unordered pair of different nodes joined by an edge has two arcs, one in each
-// direction; each is the reverse arc of the other. Arcs are sorted by (tail, head); the arcs of
-// node u are arc_ptr[u] .. arc_ptr[u + 1]. Arc k stands for the edges arc_edge[edge_ptr[k] ..
-// edge_ptr[k + 1]], in rising order, all in the direction of the arc; self-loops are listed behind
-// edge_ptr[arcs].
+// One network. Each pair of different nodes joined by an edge has two arcs, one in each direction;
+// each is the reverse arc of the other. Arcs are sorted by (tail, head), and the arcs of node u are
+// arc_ptr[u] .. arc_ptr[u + 1] - 1. Arc k stands for all edges in its direction:
+// arc_edge[edge_ptr[k] .. edge_ptr[k + 1] - 1], in rising order. Self-loops are listed from
+// arc_edge[edge_ptr[arcs]] on.
 //
-// A traced network may hold a pair of nodes twice, unless one of them is the source or the sink,
-// whose capacities are summed by arc.
+// A traced network may join two nodes by several pairs of arcs. It must not do so at the source or
+// the sink: solvers keep one number for each neighbour of a terminal.
 //
-// The arrays may hold anything: pointers may fall or leave the arrays, heads and reverse arcs may
-// be out of range or inconsistent, edges may be missing or duplicated. A solver checks all of it
-// first; on invalid input it must terminate and stay within its arrays.
+// The arrays may hold any values: pointers may decrease or lie outside the arrays, heads and
+// reverse arcs may be out of range or inconsistent, and edges may be missing or duplicated. A
+// solver checks all of this first. On invalid input it must terminate and stay within its arrays.
 struct FlowNetworkCsr {
   int32_t nodes, arcs, edges;
   const int32_t* arc_ptr;      // [nodes + 1]
@@ -49,10 +49,10 @@ struct FlowNetworkCsr {
 // Results of one problem; C is the type of capacities, V the type of values.
 template <class C, class V>
 struct FlowResults {
-  V* value;           // one
+  V* value;           // one number
   C* flow;            // [edges]
   bool* source_side;  // [nodes]
-  int32_t* status;    // one
+  int32_t* status;    // one number
 };
 
 struct FlowOperands {
@@ -70,8 +70,8 @@ struct FlowOperands {
   Dtype capacity_dtype;    // of capacities and flows: kS32, kS64, kF32 or kF64
   Dtype value_dtype;       // kS32, kS64, kF32 or kF64
   FlowMethod method;
-  std::string_view options;  // of the method, see Options
-  int64_t steps;             // limit of one call; 0: run to the end
+  std::string_view options;  // options of the method; see Options for the format
+  int64_t steps;             // maximum steps of one call; 0: no limit
 
   JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
@@ -123,7 +123,8 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
                  std::to_string(kMostNetworkEdges) + " edges, or two arcs for each of these");
   }
 
-  // Offset between problems: 0 if one array serves all, else its length. False if neither fits.
+  // Sets `step`, the offset between problems: 0 if all problems share the array, else `length`.
+  // Returns false if the size of the array fits neither.
   const auto step_of = [&](const NetworkArray& x, int64_t length, int64_t& step) {
     const int64_t count = int64_t(x.element_count());
     step = batch > 1 && count != length ? length : 0;
@@ -174,7 +175,8 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
 
 }  // namespace jaxmatch::flow
 
-// Arguments and first results of both handlers, after the platform's context.
+// The arguments and results that the CPU and CUDA handlers share. `binding` must already have the
+// platform's context.
 #define JAXMATCH_BIND_FLOW(binding)        \
   (binding)                                \
       .Arg<jaxmatch::flow::NetworkArray>() \

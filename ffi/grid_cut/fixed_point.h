@@ -1,4 +1,4 @@
-// Quantisation of floating-point capacities: every solver computes with integers, so that flow is
+// Quantisation of floating-point capacities. Every solver computes with integers, so that flow is
 // conserved exactly and amounts cannot shrink forever.
 #ifndef JAXMATCH_GRID_CUT_FIXED_POINT_H_
 #define JAXMATCH_GRID_CUT_FIXED_POINT_H_
@@ -10,11 +10,11 @@
 
 namespace jaxmatch::grid_cut {
 
-// Flows must stay below this limit: then int64 holds all sums.
+// Flows must stay below this limit, so that int64 holds all sums.
 constexpr int64_t kGridMostFlow = int64_t{1} << 59;
 
-// A power of two as two factors: the power itself may not be a double although its product with a
-// double is.
+// A power of two as two factors: the power itself may be outside the range of double even if its
+// product with a number is inside.
 struct GridPower {
   double half, rest;
 
@@ -24,22 +24,23 @@ struct GridPower {
   JAXMATCH_HOST_DEVICE double times(double x) const { return x * half * rest; }
 };
 
-// Maxima over the numbers of a problem; they do not depend on the order of evaluation. Arcs that
-// leave the grid are ignored.
+// Maxima over all cells or capacities of a problem; they do not depend on the order of evaluation.
+// Arcs that leave the grid are ignored.
 struct GridSurvey {
-  double most_excess = 0, most_deficit = 0;  // excess or deficit that a cell's arcs can carry
-  double most_finite = 0;                    // of all capacities
-  double most_around = 0;                    // of excess or deficit plus all arcs, over the cells
+  double most_excess = 0, most_deficit = 0;  // of a cell, as far as its arcs can carry it
+  double most_finite = 0;                    // largest finite capacity
+  double most_around = 0;  // excess or deficit of a cell plus all its arcs in both directions
 };
 
-// No flow exceeds significand * 2^exponent, which may be larger than all doubles.
+// An upper bound on every flow: significand * 2^exponent, which may exceed the range of double.
 //
-// The excess of a cell counts only as far as its arcs can carry it. So the bound holds beside
-// infinite capacities too, unless the flow may be infinite: then it bounds every finite cut.
+// The excess of a cell counts only as far as its arcs can carry it. So infinite capacities do not
+// make the bound infinite, unless the flow itself may be infinite. In that case the bound covers
+// every finite cut instead.
 struct GridBound {
   double significand = INFINITY;  // 0, or from 1/2 to 2^32
   int exponent = 0;
-  double limit = INFINITY;  // a capacity exceeds the bound if it exceeds this double
+  double limit = INFINITY;  // capacities above this number exceed the bound
   GridPower down{1, 1};     // 2^-exponent
 
   JAXMATCH_HOST_DEVICE static GridBound of(const GridSurvey& s, int64_t cells, int arcs) {
@@ -56,7 +57,7 @@ struct GridBound {
     bound.down = GridPower::of(-bound.exponent);
     return bound;
   }
-  // Of a problem with a cut of this capacity, whose sum may be rounded.
+  // The bound from a known cut of this capacity, a sum that may be rounded.
   JAXMATCH_HOST_DEVICE static GridBound of_cut(double capacity) {
     GridBound bound;
     bound.limit = capacity * (1 + 0x1p-20);
@@ -69,44 +70,46 @@ struct GridBound {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
   }
-  // The same for an excess or a deficit.
+  // The same for an excess, or for a deficit, which is negative.
   JAXMATCH_HOST_DEVICE double clip_both(double excess) const {
     return excess < 0 ? -clip(-excess) : clip(excess);
   }
-  // True if a survey must clip arcs at the bound: some are so large that they would make the unit
-  // coarse, or their sums exceed all doubles. The survey then counts in units of 2^exponent, where
-  // a capacity may underflow to 0. That is harmless: the unit of flow is at least 2^-59 of the
-  // bound, far above what underflows.
+  // True if a survey must clip arcs at the bound. Some arcs may be so large that they would make
+  // the unit coarse, or that sums exceed the range of double. The survey then counts in units of
+  // 2^exponent, where a capacity may underflow to 0. That is harmless: the unit of flow is at least
+  // 2^-59 of the bound, far above what underflows.
   JAXMATCH_HOST_DEVICE bool must_clip(double most_arc, double most_around) const {
     return most_arc > limit || !(most_around < double(INFINITY));
   }
 };
 
-// True if an answer stands that was found in such units (see GridUnits): each capacity of its cut
-// is rounded by at most 2^-50 of its value. Else the cut bounds the next solve. Small capacities
-// may even have become 0 without a trace of rounding.
+// True if the units (see GridUnits) were fine enough for an answer whose cut has this capacity:
+// each capacity of the cut is rounded by at most 2^-50 of the cut. Otherwise the cut bounds the
+// next solve. The test matters even if no rounding was detected, because small capacities may have
+// become 0 unnoticed.
 JAXMATCH_HOST_DEVICE inline bool are_fine(double most_around, int around_exponent, double cut) {
   constexpr double kMost = 1.7976931348623157e308;
   return cut == 0 || cut > kMost || ldexp(most_around, around_exponent - 8) <= cut;
 }
 
-// Capacities are rounded down to whole units, so that bounds hold for them, too. A capacity above
-// the bound counts as one unit more than the bound: the arc is never full, so minimum cuts do not
-// change. Exact where all numbers are whole.
+// Converts capacities to whole units. They are rounded down, so that upper bounds on the flow stay
+// valid. A capacity above the bound counts as one unit more than the bound: such an arc is never
+// full, so minimum cuts do not change. The conversion is exact if all capacities are whole numbers
+// of units.
 class GridUnits {
  public:
   GridUnits() = default;
-  // `most_around` is in units of 2^around_exponent, with no arc above the bound. The sum around
-  // each cell is below 2^bits units, even when each of the arcs above the bound, at most 16, counts
-  // as one unit more.
+  // `most_around` is that of a survey, in units of 2^around_exponent and without arcs above the
+  // bound. In the new units, the sum around each cell is below 2^bits. This includes one extra unit
+  // for each arc above the bound; a cell has at most 16 of these.
   JAXMATCH_HOST_DEVICE static GridUnits of(const GridBound& bound, double most_around,
                                            int around_exponent, int bits) {
     int exponent = 0;
     const double part = frexp(most_around, &exponent);
     if (part > 1 - 0x1p-25)
       ++exponent;  // sums are rounded, and arcs above the bound count one unit more
-    exponent += around_exponent - bits;  // below 2^(exponent + bits)
-    // The least double is a multiple of the finest unit.
+    exponent += around_exponent - bits;  // now sums are below 2^(exponent + bits)
+    // No unit is finer than the smallest positive double, 2^-1074.
     exponent = exponent < -1074 ? -1074 : exponent;
     const double in_units = ldexp(bound.significand, bound.exponent - exponent);
     constexpr double kMost = double(int64_t{1} << 60);
@@ -119,7 +122,7 @@ class GridUnits {
     return units;
   }
 
-  // The units of capacities above the bound.
+  // The number of units that a capacity above the bound counts as.
   JAXMATCH_HOST_DEVICE int64_t beyond() const { return beyond_; }
   JAXMATCH_HOST_DEVICE bool is_beyond(double capacity) const { return capacity > limit_; }
   JAXMATCH_HOST_DEVICE double scaled(double x) const { return up_.times(x); }
@@ -127,11 +130,11 @@ class GridUnits {
   JAXMATCH_HOST_DEVICE int64_t capacity(double c) const {
     return is_beyond(c) ? beyond_ : int64_t(scaled(c));
   }
-  // True if `capacity`, up to 2^30 units, is exact.
+  // True if capacity(c) is exact. Valid for results up to 2^30 units.
   JAXMATCH_HOST_DEVICE bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
 
-  // Net capacity from the source, minus that to the sink. Clipped: no cell can use more than its
-  // arcs carry, which is below 2^bits units, nor more than the bound.
+  // The capacity from the source minus the capacity to the sink, in units. It is clipped to what a
+  // cell can use: at most what its arcs carry, which is below 2^bits units, and at most the bound.
   JAXMATCH_HOST_DEVICE int64_t excess(double source, double sink) const {
     const Difference d = difference(source, sink);
     int64_t units = most_excess_;
@@ -145,7 +148,8 @@ class GridUnits {
     }
     return source < sink ? -units : units;
   }
-  // `excess`, up to 2^30 units, as a double. Returns true if nothing is rounded. Without branches.
+  // excess() as a double, valid up to 2^30 units, without branches. Returns true if nothing is
+  // rounded.
   JAXMATCH_HOST_DEVICE bool exact_excess(double source, double sink, double* excess) const {
     const Difference d = difference(source, sink);
     const double units = d.is_most ? double(most_excess_) : d.scaled;
@@ -154,7 +158,8 @@ class GridUnits {
   }
 
  private:
-  // |source - sink| in units as a sum of two numbers, or is_most if it counts as most_excess_.
+  // |source - sink| in units, as the sum of two numbers. If is_most is true, the difference counts
+  // as most_excess_ instead.
   struct Difference {
     double scaled, rest;
     bool is_most;
@@ -169,14 +174,14 @@ class GridUnits {
     const bool is_simple = is_most | (size == 0);
     return {is_most ? 0 : scaled, is_simple ? 0 : this->scaled(rest), is_most};
   }
-  // For |x| up to 2^51: adding kRound rounds to the nearest integer.
+  // Valid for |x| up to 2^51: adding kRound rounds x to the nearest integer.
   JAXMATCH_HOST_DEVICE static bool is_whole(double x) {
     constexpr double kRound = 0x1.8p52;
     return (x + kRound) - kRound == x;
   }
 
   double limit_ = 0;
-  GridPower up_{1, 1};  // to units
+  GridPower up_{1, 1};  // factor from capacities to units
   int64_t beyond_ = 1, most_excess_ = 1;
 };
 

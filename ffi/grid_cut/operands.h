@@ -62,7 +62,7 @@ struct GridCutOperands {
   GridShape shape;
   int connectivity;
   bool symmetric;        // one capacity for both directions of an edge
-  Dtype dtype;           // of the capacities: kS32, kS64, kF32 or kF64
+  Dtype dtype;           // type of the capacities: kS32, kS64, kF32 or kF64
   const void* source;    // [batch, cells]
   const void* sink;      // [batch, cells]
   const void* pairwise;  // [batch, connectivity or half of it, cells]
@@ -165,7 +165,8 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
 
 }  // namespace jaxmatch::grid_cut
 
-// Arguments and first results of both handlers, after the platform's context.
+// The arguments and results that the CPU and CUDA handlers share. `binding` must already have the
+// platform's context.
 #define JAXMATCH_BIND_GRID_CUT(binding)     \
   (binding)                                 \
       .Arg<jaxmatch::ffi::AnyBuffer>()      \

@@ -9,8 +9,8 @@ namespace jaxmatch::k_best {
 
 using Batch = BatchOf<KBestProblem>;
 
-// Operands: costs [..., n, m], and the optional masks that are present. `buffers`: the number of
-// further results.
+// Decodes costs [..., n, m] and the optional masks. `buffers` is the number of results after those
+// of the table.
 inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                          Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };

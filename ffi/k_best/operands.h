@@ -1,5 +1,5 @@
-// The table of the operands and results of the target jaxmatch_k_best. (Not in
-// k_best/cpu/problem.h: the linker would keep one copy for all instruction sets.)
+// The table of the operands and results of the target jaxmatch_k_best. It is not in
+// k_best/cpu/problem.h, because the linker would keep one copy of it for all instruction sets.
 #ifndef JAXMATCH_K_BEST_OPERANDS_H_
 #define JAXMATCH_K_BEST_OPERANDS_H_
 
@@ -24,7 +24,7 @@ JAXMATCH_HOST_DEVICE void list_operands(KBestProblem& p, Rows& rows) {
   rows.result("gap", p.gap, real, 1);
   rows.result("status", p.status, 1);
   rows.result("counts", p.counts, kNumCounts);
-  // A workspace follows on CUDA.
+  // On CUDA, the workspace follows as the last result.
 }
 
 }  // namespace jaxmatch::k_best

@@ -45,14 +45,16 @@ constexpr Name<MatchingInit> kMatchingInits[] = {
     {"karp_sipser", MatchingInit::kKarpSipser},
 };
 
-// Values of the option "relabel" of push-relabel: whether the number of rounds is fixed.
+// Values of the option "relabel" of push-relabel: whether relabellings come after a fixed number of
+// rounds.
 constexpr Name<bool> kRelabels[] = {{"adaptive", false}, {"fixed", true}};
 
-// One graph, by rows and by columns. Row i is adjacent to the columns col_ind[row_ptr[i] ..
-// row_ptr[i + 1]), column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays may hold
-// anything: pointers may fall or leave the arrays, indices may be out of range, and the two
-// directions may name different edges. A solver checks all but the last first; on invalid input,
-// and where the directions differ, it must terminate and stay within its arrays.
+// A bipartite graph, by rows and by columns. Row i is adjacent to the columns col_ind[row_ptr[i] ..
+// row_ptr[i + 1]), column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays are
+// unchecked: pointers may decrease or leave the arrays, indices may be out of range, and the two
+// directions may contain different edges. A solver first checks pointers and indices. It does not
+// check that the directions agree; if they differ, it must still terminate and stay within its
+// arrays.
 struct BipartiteCsr {
   int32_t n, m;            // rows, columns
   int64_t capacity;        // length of col_ind and of row_ind
@@ -75,11 +77,11 @@ struct MatchingOperands {
   int64_t batch;
   BipartiteCsr first;       // first graph of the batch
   const int32_t* start;     // [batch, n] columns or -1, unchecked; null if not given
-  MatchingResults results;  // of the first graph
+  MatchingResults results;  // results of the first graph
   MatchingMethod method;
   MatchingInit init;
   std::string_view options;  // of the method, see Options
-  int64_t steps;             // limit of one call; 0: run to the end
+  int64_t steps;             // limit on the steps of one call; 0: run to the end
   bool resumed;              // continues from the state of another call
 
   JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {

@@ -10,10 +10,11 @@
 
 namespace jaxmatch::perturbed {
 
-// With y_s the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that solutions
-// are compared with and d the direction:
+// Let y_s be the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that
+// solutions are compared with, and d the direction. Then
 //   jvp = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
-// Both sums estimate the same symmetric matrix times d, and one matrix is the other's transpose.
+// Each of the two sums estimates the same symmetric matrix times d. The estimated matrix in one sum
+// is the transpose of the estimated matrix in the other.
 struct JvpOperands {
   float by_solutions, by_scores;
   int64_t batch, samples, n, width, entries;
@@ -21,10 +22,10 @@ struct JvpOperands {
   const NoiseStream* stream;  // [batch]
   const float* tangent;       // [batch, n, width], d
   const float* reference;     // [batch, n, width], r
-  const int32_t* col4row;     // [batch, samples, n]; below 0 for none
+  const int32_t* col4row;     // [batch, samples, n]; negative for a row without a column
 
   float* jvp;     // [batch, n, width]
-  float* weight;  // [batch, samples, 2]: <g_s, d> and <y_s - r, d>
+  float* weight;  // [batch, samples, 2]: by_solutions <g_s, d> and by_scores <y_s - r, d>
 };
 
 using WeightResult = ffi::Result<ffi::Buffer<ffi::F32>>;

@@ -1,8 +1,8 @@
-// The noise of perturbed estimators: a function of key, sample and position that
+// The noise of perturbed estimators: a function of key, sample and position, which
 // jaxmatch/estimators/_noise.py documents. All processors use the same operations, and loops over
 // positions vectorise.
 //
-// Nothing here may come from the C++ standard library: see assignment/cpu/problem.h.
+// This header must not use the C++ standard library: see assignment/cpu/problem.h.
 #ifndef JAXMATCH_NOISE_H_
 #define JAXMATCH_NOISE_H_
 
@@ -53,17 +53,18 @@ JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint3
   return {x, y};
 }
 
-// (k + 1/2) / 2^23, exactly.
+// (k + 1/2) / 2^23, exactly, where k is the upper 23 bits.
 JAXMATCH_NOISE_FN float uniform_of(uint32_t bits) {
   return (float(int32_t(bits >> 9)) + 0.5f) * 0x1p-23f;
 }
 
-// The natural logarithm of a positive normal number to 2 ulp: the exponent, and the series of
-// 2 artanh((m - 1) / (m + 1)) for m in [sqrt(1/2), sqrt(2)), whose next term is below 2^-31.
+// The natural logarithm of a positive normal number, to 2 ulp. With x = m * 2^exponent and m in
+// [sqrt(1/2), sqrt(2)), log(m) is the series of 2 artanh((m - 1) / (m + 1)). The first omitted term
+// is below 2^-31.
 JAXMATCH_NOISE_FN float log_of(float x) {
   int32_t bits;
   __builtin_memcpy(&bits, &x, 4);
-  const int32_t exponent = (bits - 0x3f3504f3) >> 23;  // 0 from the root of 1/2 on
+  const int32_t exponent = (bits - 0x3f3504f3) >> 23;  // 0 for x in [sqrt(1/2), sqrt(2))
   bits -= exponent * (1 << 23);                        // a negative number must not be shifted left
   float m;
   __builtin_memcpy(&m, &bits, 4);
@@ -84,9 +85,9 @@ struct NoisePair {
   float first, second;
 };
 
-// Box and Muller, Annals of Mathematical Statistics 29 (1958). The angle is a multiple of a quarter
-// turn plus f quarter turns, |f| <= 1/2. Sine and cosine of the latter are Taylor polynomials,
-// accurate to 1 ulp.
+// Box and Muller, Annals of Mathematical Statistics 29 (1958). The angle is a whole number of
+// quarter turns plus f quarter turns, |f| <= 1/2. Sine and cosine of f quarter turns are
+// approximated by polynomials, accurate to 1 ulp.
 JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
   const float radius = root_of(-2 * log_of(u));
   const int32_t quarters = int32_t(4 * v + 0.5f);
@@ -101,19 +102,19 @@ JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
 
 JAXMATCH_NOISE_FN float negative_gumbel_of(float u) { return log_of(-log_of(u)); }
 
-// The two numbers of one counter. With kScores, their scores: the derivative of -log of the
-// density.
+// The two numbers that belong to (sample, pair). With kScores, returns their scores instead: the
+// derivatives of -log of the density.
 template <Noise kNoise, bool kScores = false>
 JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t sample, uint32_t pair) {
   const Words words = threefry(key0, key1, sample, pair);
   const float u = uniform_of(words.first), v = uniform_of(words.second);
-  if (kNoise == Noise::kNormal) return normals_of(u, v);  // whose score is the number itself
-  if (kScores) return {-log_of(u) - 1, -log_of(v) - 1};   // exp(log(-log u)) - 1
+  if (kNoise == Noise::kNormal) return normals_of(u, v);  // their scores are the numbers themselves
+  if (kScores) return {-log_of(u) - 1, -log_of(v) - 1};   // exp(z) - 1 for z = log(-log u)
   return {negative_gumbel_of(u), negative_gumbel_of(v)};
 }
 
-// Number of pairs of numbers in the noise of a problem. Pair k makes entry k, and entry pairs + k
-// if it exists.
+// Number of pairs of numbers in the noise of a problem. Pair k gives entry k, and entry pairs + k
+// if that exists.
 JAXMATCH_NOISE_FN int64_t noise_pairs(int64_t entries) { return (entries + 1) / 2; }
 
 }  // namespace jaxmatch::perturbed

@@ -12,7 +12,7 @@
 
 namespace jaxmatch::perturbed {
 
-using namespace assignment;  // the perturbed problems
+using namespace assignment;  // the perturbed problems are assignments
 
 static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
 
@@ -20,7 +20,7 @@ using IndexResult = ffi::Result<ffi::Buffer<ffi::S32>>;
 
 struct PerturbedOperands {
   int64_t batch, samples, n, m;
-  int64_t width;  // columns of the costs: m, plus 1 for unmatched costs
+  int64_t width;  // columns of the costs: m, or m + 1 if the last one has unmatched costs
   int64_t entries;
   bool may_leave;
   Noise noise;

@@ -10,11 +10,11 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr Name<Cardinality> kCardinalities[] = {{"full", Cardinality::kFull},
                                                 {"maximum", Cardinality::kMaximum}};
-constexpr size_t kFirst = 3;  // optional operand
+constexpr size_t kFirst = 3;  // index of the first optional operand
 
 using Batch = BatchOf<SparseProblem>;
 
-// The attributes of a problem whose sides are known. Errors are recorded.
+// Reads the attributes of a problem whose n and m are set. Errors are recorded in `given`.
 inline void read_options(Attributes& given, SparseProblem* p) {
   p->maximize = given.flag("maximize");
   p->cardinality = given.named("cardinality", kCardinalities);
@@ -23,9 +23,9 @@ inline void read_options(Attributes& given, SparseProblem* p) {
   if (p->n > kMostVertices || p->m > kMostVertices) given.fail("more than 2^30 vertices a side");
 }
 
-// Operands: row pointers [..., n + 1] and columns [..., e] of one graph or of a batch of them,
-// costs [..., e], and the optional ones, of which CUDA needs the other direction of the graph.
-// `buffers`: the number of further results.
+// Operands: row pointers [..., n + 1] and columns [..., e] of one graph or of a batch of graphs,
+// costs [..., e], and optional operands. CUDA also needs the graph by columns (col_ptr and
+// row_ind). `buffers`: the number of results after those of the table.
 inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                          Attributes& given, size_t buffers = 0) {
   SparseProblem p{};

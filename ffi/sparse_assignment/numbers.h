@@ -1,4 +1,4 @@
-// Numbers of an array whose dtype is known at run time.
+// Reads numbers from an array whose dtype is known only at run time.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_NUMBERS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_NUMBERS_H_
 
@@ -17,7 +17,7 @@ JAXMATCH_DEVICE inline int64_t whole_at(const void* array, Dtype dtype, int64_t 
   return dtype == Dtype::kS32 ? static_cast<const int32_t*>(array)[k]
                               : static_cast<const int64_t*>(array)[k];
 }
-// Rounded if it is an integer beyond 2^53.
+// Integers beyond 2^53 are rounded.
 JAXMATCH_DEVICE inline double real_at(const void* array, Dtype dtype, int64_t k) {
   switch (dtype) {
     case Dtype::kBF16:

@@ -1,4 +1,4 @@
-// The tables of the operands and results of sparse assignment.
+// Tables of the operands and results of sparse assignment (see common/operands.h).
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_OPERANDS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_OPERANDS_H_
 
@@ -7,7 +7,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The graph and the costs of its edges, the operands of jaxmatch_sparse_assignment.
+// The graph and the costs of its edges, which only jaxmatch_sparse_assignment takes.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_graph(SparseProblem& p, Rows& rows) {
@@ -19,7 +19,7 @@ JAXMATCH_HOST_DEVICE void list_graph(SparseProblem& p, Rows& rows) {
   rows.optional("row_ind", p.row_ind, of_graph(p.capacity));
 }
 
-// The options and the results, also of jaxmatch_near_assignment.
+// Optional operands and results, which jaxmatch_near_assignment has too.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_assignment(SparseProblem& p, Rows& rows) {
@@ -38,7 +38,7 @@ JAXMATCH_HOST_DEVICE void list_assignment(SparseProblem& p, Rows& rows) {
   rows.result("gap", p.gap, real, 1);
   rows.result("status", p.status, 1);
   rows.result("counts", p.counts, kNumCounts);
-  // A workspace follows on CUDA.
+  // On CUDA, the workspace follows as one more result.
 }
 
 JAXMATCH_TABLE

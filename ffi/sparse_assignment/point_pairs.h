@@ -10,16 +10,17 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Two sets of points of one problem, each [size, dims].
+// The two point sets of a problem: x [n, dims] for rows and y [m, dims] for columns.
 template <class T>
 struct PointPairs {
   const T *x, *y;
   int64_t n, m, dims;
-  const uint8_t *row_mask, *col_mask;  // or null; points that they leave out have no pair
+  const uint8_t *row_mask, *col_mask;  // null: no mask; masked points have no pairs
   Metric metric;
-  double radius;  // of the Euclidean distance for the squared one
+  double radius;  // for squared Euclidean costs, a bound on the unsquared distance
 
-  // As large/point_costs.h: summed in double in the order of the coordinates, then rounded.
+  // The same sum as in assignment/large/point_costs.h: in double, in the order of the coordinates.
+  // Callers round it to T.
   JAXMATCH_HOST_DEVICE double distance(int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t k = 0; k < dims; ++k) {
@@ -32,14 +33,15 @@ struct PointPairs {
            : metric == Metric::kCosine  ? 1 - sum
                                         : sum;
   }
-  // Whether the pair exists, which has this distance.
+  // True if points i and j, at this distance, are within the radius.
   JAXMATCH_HOST_DEVICE bool within(int64_t i, int64_t j, double distance) const {
     const bool squares = metric == Metric::kSqeuclidean || metric == Metric::kEuclidean;
     if (squares && !(radius >= 0x1p-480 && radius <= 0x1p480)) return within_scaled(i, j);
     return distance <= (metric == Metric::kSqeuclidean ? radius * radius : radius);
   }
-  // The points of a pair differ by at most this in each coordinate. For vectors of unit length
-  // |x - y|² = 2 (1 - x·y); their coordinates are rounded.
+  // The points of a pair differ by at most this in each coordinate. For the cosine distance, points
+  // are unit vectors, so |x - y|² = 2 (1 - x·y). kRounding covers the rounding of their
+  // coordinates.
   JAXMATCH_HOST_DEVICE double reach() const {
     constexpr double kRounding = sizeof(T) == 4 ? 0x1p-20 : 0x1p-49;
     return metric == Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;
@@ -48,7 +50,8 @@ struct PointPairs {
   JAXMATCH_HOST_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
 
  private:
-  // Whose squares do not leave the range of double, as those of the distance may.
+  // within() for a radius whose square could overflow or underflow. Differences are scaled before
+  // they are squared.
   JAXMATCH_HOST_DEVICE bool within_scaled(int64_t i, int64_t j) const {
     const double scale = radius > 1 ? 0x1p-700 : 0x1p700;
     double sum = 0;

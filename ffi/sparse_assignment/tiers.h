@@ -1,8 +1,9 @@
-// Tiers of costs: numbers far above all others, such as 1e6, 1e18 or the greatest double, that
-// people write for pairs that nobody should choose, or for vertices that must be matched.
+// Tiers of costs. Users write numbers far above all other costs, such as 1e6, 1e18 or the largest
+// double, for pairs to avoid or for vertices that must be matched.
 //
-// At the scale of such numbers the others would be rounded away. So costs from a limit on are
-// forbidden while there is a solution without them whose duals prove that none of them pays.
+// In units that fit such numbers, all other costs would be rounded away. So the solver first
+// forbids all costs from a limit on. It accepts the solution if the duals prove that no forbidden
+// cost would improve it.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_TIERS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_TIERS_H_
 
@@ -13,14 +14,14 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Costs that count: those of a maximisation are negated, those from `limit` on left out.
+// The range of the costs below `limit`. Callers negate the costs of a maximisation.
 struct CostRange {
   double limit = HUGE_VAL;
-  double most = 0;          // the greatest magnitude of all costs
-  double least = HUGE_VAL;  // the least one that is not zero
-  double wanted = 0;        // the greatest one of costs below zero
+  double most = 0;          // largest magnitude of a cost
+  double least = HUGE_VAL;  // smallest magnitude of a nonzero cost
+  double wanted = 0;        // largest magnitude of a negative cost
   bool whole = true;
-  bool invalid = false;  // NaN, or infinite on the side that does not forbid
+  bool invalid = false;  // some cost is NaN or -inf
 
   JAXMATCH_HOST_DEVICE void include(double x) {
     invalid |= !(x > -HUGE_VAL);
@@ -33,11 +34,12 @@ struct CostRange {
   }
 };
 
-// Binary exponents of a tier lie so far above those of the next lower one.
+// The binary exponents of two tiers differ by more than this. `shorter` is the length of the
+// shorter side.
 JAXMATCH_HOST_DEVICE inline int width_between_tiers(int64_t shorter) {
   return 8 + ilogb(double(shorter) + 1) / 2;
 }
-// Whether there is room for two tiers.
+// True if the range of the costs is wide enough for two tiers.
 JAXMATCH_HOST_DEVICE inline bool may_have_tiers(const CostRange& range, int width) {
   return range.most > 0 && ilogb(range.most) - ilogb(range.least) > width;
 }
@@ -53,8 +55,8 @@ struct Exponents {
   }
   JAXMATCH_HOST_DEVICE static double least_at(int place) { return ldexp(1.0, place - kBias); }
 
-  // The least limit above `after` that divides tiers, all of whose upper costs exceed `wanted`;
-  // HUGE_VAL if there is none.
+  // The smallest limit above `after` that separates two tiers, or HUGE_VAL if there is none. The
+  // upper tier must lie far above `wanted`.
   JAXMATCH_HOST_DEVICE double next_limit(double after, double wanted, int width) const {
     const int lowest = wanted > 0 ? place_of(wanted) + width : -1;
     int before = -1;

@@ -13,9 +13,10 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr int32_t kNone = -1;
 
-// Integers of two sizes count units. In both, sums of costs along a path stay below
-// 2^kMostOnPathBits, and the greatest float is less than 2^kMostFloatBits units. The price of rows
-// is on a path at most twice, and outweighs all other costs there.
+// Limits for integers of 64 and 128 bits that count units. Sums of costs along a path stay below
+// 2^kMostOnPathBits units, and floating-point costs stay below 2^kMostFloatBits units. The price of
+// a row is the cost of leaving it unmatched when as many pairs as possible are wanted. It is at
+// most 2^kMostPriceBits units, occurs at most twice on a path, and outweighs all other costs there.
 template <class Int>
 struct UnitLimits;
 template <>
@@ -34,11 +35,11 @@ constexpr int64_t kNever = kNeverOf<int64_t>;
 
 template <class Int>
 struct UnitsOf {
-  double scale = 1;  // from costs to units; negative for a maximisation
-  Int must = 0;      // units that a column that must be matched pays to stay
-  Int stay = 0;      // units that a row pays to stay, if as many pairs as possible are wanted
+  double scale = 1;  // factor from costs to units; negative for a maximisation
+  Int must = 0;      // in units: cost of leaving a column unmatched that must be matched
+  Int stay = 0;      // in units: the price of a row
 
-  // From a cost as given, which is finite.
+  // Converts a finite cost to units. Sets `rounded` if that is inexact.
   JAXMATCH_DEVICE Int at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
     const double x = real_at(costs, dtype, k), y = x * scale, nearest = rint(y);
     if (is_integer(dtype)) {
@@ -52,8 +53,8 @@ struct UnitsOf {
 };
 using Units = UnitsOf<int64_t>;
 
-// The power of two that leaving a row costs, if that outweighs every other difference. It may
-// exceed the range of doubles.
+// Exponent of the price of a row, a power of two that outweighs all other differences of costs. The
+// price itself may exceed the range of doubles.
 JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double most) {
   const int shift = most > 0x1p900 ? 200 : 0;
   const double shorter = double(p.n < p.m ? p.n : p.m);
@@ -63,8 +64,8 @@ JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double mo
   return exponent + (least > ldexp(1.0, exponent - shift));
 }
 
-// The unit and the price of rows, if as many pairs as possible are wanted. False if integers do not
-// fit.
+// Chooses the unit and the price of rows for a problem that wants as many pairs as possible.
+// Returns false if integer costs do not fit.
 template <class Int>
 JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double most, bool whole,
                                                UnitsOf<Int>* units) {
@@ -87,8 +88,8 @@ JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double mo
   return true;
 }
 
-// The least unit for which sums along paths fit. `musts`: some column must be matched though others
-// may stay. False if integers do not fit.
+// Chooses the smallest unit for which sums along paths fit. `musts`: some columns must be matched
+// while others may stay unmatched. Returns false if integer costs do not fit.
 template <class Int>
 JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& range,
                                        bool integers, bool musts, UnitsOf<Int>* units) {
@@ -100,10 +101,10 @@ JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& 
   }
   const double sign = p.maximize ? -1 : 1;
   const double arcs = 2 * double(p.n < p.m ? p.n : p.m) + 2;
-  // Of the greatest doubles: multiples must not overflow.
+  // Costs near the largest double are scaled down, so that their multiples do not overflow.
   const int shift = range.most > 0x1p900 ? 200 : 0;
   double most = ldexp(range.most, -shift);
-  if (p.unmatched_col_cost) most *= 2;  // of a difference
+  if (p.unmatched_col_cost) most *= 2;  // an edge then costs a difference of two costs
   if (musts) most = most > 0 ? most * arcs * 2 : 1;
   if (whole) {
     units->scale = sign;
@@ -116,7 +117,7 @@ JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& 
   const int of_most = most > 0 ? ilogb(most) + shift : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
-  // At least one unit, if all costs round to none.
+  // At least one unit, even if all costs round to 0.
   const Int must = Int(ldexp(most, exponent + shift));
   units->must = must > 1 ? must : 1;
   return true;

@@ -1,10 +1,10 @@
-// Demands of floats that sum as the supplies do, in each component of the allowed pairs: no mass
-// moves from one to another.
+// Scales float demands so that they sum to the supplies in each component of the allowed pairs.
+// Mass cannot move from one component to another.
 //
-// Included inside a namespace, after the compensated sums and masses.inc.h: once per instruction
-// set by the CPU's solver, which must not share inline functions, and by the CUDA kernels.
+// Included inside a namespace, after the compensated sums and masses.inc.h: by the CUDA kernels,
+// and by the CPU solver once per instruction set (those copies must not share inline functions).
 
-// The node that stands for the component of x. `parent` leads there.
+// The node that represents the component of x. Also shortens the paths in `parent` (union-find).
 JAXMATCH_HOST_DEVICE inline int32_t find_component(int32_t* parent, int32_t x) {
   while (parent[x] != x) {
     parent[x] = parent[parent[x]];
@@ -13,15 +13,15 @@ JAXMATCH_HOST_DEVICE inline int32_t find_component(int32_t* parent, int32_t x) {
   return x;
 }
 
-// What a component has.
+// The masses of a component.
 struct ComponentMass {
   CompensatedSum supply, demand;
-  double factor;        // of its demands
-  int64_t more, total;  // units that its demands lack, and that they have
-  int64_t left;         // of `more`
-  int32_t most;         // the column of greatest mass
+  double factor;        // its demands are multiplied by this
+  int64_t more, total;  // supplies minus demands, and demands, in units
+  int64_t left;         // part of `more` that is not yet spread
+  int32_t most;         // the column with the most units
 
-  // Whether the sums agree; chooses the factor.
+  // Whether the sums agree within the relative tolerance `forgiven`. Sets `factor` and `left`.
   JAXMATCH_HOST_DEVICE bool agrees(double forgiven) {
     const double a = supply.value(), b = demand.value();
     factor = b > 0 ? a / b : 1;
@@ -30,13 +30,13 @@ struct ComponentMass {
   }
 };
 
-// By one thread.
+// Balances the demands. One thread calls it.
 struct Balance {
   int64_t n, m;
   int64_t *row, *col;   // in units
   double* real;         // [n + m]
-  int32_t* parent;      // [n + m] kNone for nodes without mass; null if all are in one component
-  ComponentMass* mass;  // [n + m] by component, [1] if there is one
+  int32_t* parent;      // [n + m] union-find; kNone without mass; null if there is one component
+  ComponentMass* mass;  // [n + m] by component; [1] if there is only one
 
   JAXMATCH_HOST_DEVICE int64_t components() const { return parent ? n + m : 1; }
   JAXMATCH_HOST_DEVICE int32_t component(int64_t x) const {
@@ -64,8 +64,8 @@ struct Balance {
     return true;
   }
 
-  // Changes the demands in proportion, so that they sum as the supplies of their component do.
-  // Returns whether units were changed.
+  // Scales the demands of each component to sum to its supplies. Returns whether units were
+  // changed.
   JAXMATCH_HOST_DEVICE bool spread() const {
     bool changed = false;
     for (int64_t j = 0; j < m; ++j) {
@@ -88,7 +88,8 @@ struct Balance {
     return changed;
   }
 
-  // Gives what shares leave to the column of greatest mass, and takes what it lacks from others.
+  // The proportional shares leave a rest, which goes to the column with the most units. If that
+  // makes the column negative, other columns give the missing units.
   JAXMATCH_HOST_DEVICE void settle(int32_t c) const {
     ComponentMass& own = mass[c];
     col[own.most] += own.left;

@@ -12,11 +12,11 @@ constexpr Name<Dtype> kDtypes[] = {
     {"bfloat16", Dtype::kBF16}, {"float16", Dtype::kF16}, {"float32", Dtype::kF32},
     {"float64", Dtype::kF64},   {"int32", Dtype::kS32},   {"int64", Dtype::kS64},
 };
-constexpr size_t kFirst = 3;  // optional operand
+constexpr size_t kFirst = 3;  // index of the first optional operand
 
 using Batch = BatchOf<TransportProblem>;
 
-// Checks a call whose arrays are found and whose sizes are known.
+// Checks a call, after its arrays were found and its sizes were read.
 template <class List>
 ffi::ErrorOr<Batch> checked(CallRows& call, Attributes& given, const List& list, int64_t batch,
                             TransportProblem& p) {
@@ -30,7 +30,7 @@ ffi::ErrorOr<Batch> checked(CallRows& call, Attributes& given, const List& list,
 }
 
 // Operands: costs [..., n, m], supplies, demands, and the optional ones that are present.
-// `buffers`: the number of further results.
+// `buffers`: the number of extra results after those of the tables.
 inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                             Attributes& given, size_t buffers = 0) {
   TransportProblem p{};
@@ -47,9 +47,9 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
   return checked(call, given, list, batch_size(sides, 2), p);
 }
 
-// Operands: the rows' points [..., dims, n], supplies, demands, and the optional ones, of which the
-// columns' points [..., dims, m] are always present. With dummies, `last_row` [..., m + 1] and
-// `last_col` [..., n] are their costs, and the masses have an entry more than there are points.
+// Operands: the rows' points [..., dims, n], supplies, demands, and optional ones. Of these, the
+// columns' points [..., dims, m] must be present. If there are dummies, `last_row` [..., m + 1] and
+// `last_col` [..., n] are their costs, and each side has one more mass than it has points.
 inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };

@@ -1,6 +1,6 @@
 // The tables of the operands and results of the targets jaxmatch_transport and
-// jaxmatch_transport_points. (Not in transport/cpu/problem.h: the linker would keep one copy for
-// all instruction sets.)
+// jaxmatch_transport_points. They are not in transport/cpu/problem.h, because the linker would keep
+// only one copy of them for all instruction sets.
 #ifndef JAXMATCH_TRANSPORT_OPERANDS_H_
 #define JAXMATCH_TRANSPORT_OPERANDS_H_
 
@@ -30,7 +30,7 @@ JAXMATCH_HOST_DEVICE void list_masses(TransportProblem& p, Rows& rows) {
   rows.result("gap", p.gap, real, 1);
   rows.result("status", p.status, 1);
   rows.result("counts", p.counts, kNumCounts);
-  // A workspace follows on CUDA.
+  // On CUDA, one more result follows: the workspace.
 }
 
 JAXMATCH_TABLE
@@ -39,7 +39,7 @@ JAXMATCH_HOST_DEVICE void list_costs(TransportProblem& p, Rows& rows) {
   rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.n * p.m);
 }
 
-// The points of the rows, which come first, and those arrays that are found by name.
+// Row points are the first operand. Column points and costs of dummies are found by name.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_row_points(TransportProblem& p, Rows& rows) {
@@ -56,7 +56,7 @@ JAXMATCH_HOST_DEVICE void list_col_points(TransportProblem& p, Rows& rows) {
   rows.optional("last_col", p.last_col, real, p.n - dummies);
 }
 
-// Of a problem whose arrays are known: absent ones are null.
+// All operands of both targets, for a problem whose arrays are set. Absent arrays are null.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_operands(TransportProblem& p, Rows& rows) {

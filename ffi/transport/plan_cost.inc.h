@@ -1,21 +1,21 @@
-// The cost of a plan of floats.
+// The cost of a plan with float costs or float masses.
 //
-// Included inside a namespace, after the compensated sums: once per instruction set by the CPU's
-// solver, which must not share inline functions, and by the CUDA kernels.
+// Included inside a namespace, after the compensated sums: by the CUDA kernels, and by the CPU
+// solver once per instruction set (those copies must not share inline functions).
 
 struct PlanCost {
   FullRangeSum sum;
 
-  // `mass` is in units. It may have more bits than a double, and products twice as many: they are
-  // added without rounding, as large ones may cancel.
+  // Adds the cost of `mass` units. A mass may have more bits than a double, so it is added in two
+  // parts. Each product is added with its rounding error, because large products may cancel.
   JAXMATCH_HOST_DEVICE void add(double cost, int64_t mass) {
     const double low = double(mass & UINT32_MAX), high = double(mass - (mass & UINT32_MAX));
     add_product(cost, high);
     if (low > 0) add_product(cost, low);
   }
-  // The same for a mass that is not in units.
+  // The same for a float mass, which is not in units.
   JAXMATCH_HOST_DEVICE void add(double cost, double mass) { add_product(cost, mass); }
-  // For a unit that is a power of two. Infinite only if the cost itself is out of range.
+  // The sum times `unit`, a power of two. Infinite only if the cost exceeds the range of doubles.
   JAXMATCH_HOST_DEVICE double value(double unit) const {
     const double large = sum.large.value(), small = sum.small.value();
     if (large == 0) return ldexp(small, ilogb(unit));

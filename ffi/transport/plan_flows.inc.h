@@ -1,27 +1,27 @@
-// The flows of a plan, computed again from the masses as they are given: units of one grid say
-// nothing of masses that are far below the total.
+// Recomputes the flows of a plan from the given float masses. The solver rounds masses to multiples
+// of one unit, which is too coarse for masses far below the total.
 //
-// Included inside a namespace, after masses.inc.h: once per instruction set by the CPU's solver,
-// which must not share inline functions, and by the CUDA kernels.
+// Included inside a namespace, after masses.inc.h: by the CUDA kernels, and by the CPU solver once
+// per instruction set (those copies must not share inline functions).
 
-// The arcs of a basic plan form a forest. A node with one arc left sends along it what is left of
-// its mass, and leaves the forest; the node of greatest mass stays until the end in each tree. What
-// a node then has left, because the other end could not take it, leaves by a new arc.
+// The arcs of a basic plan form a forest. Leaves are removed one by one: a leaf sends its remaining
+// mass along its only arc. The node of greatest mass in each tree is never removed. If the other
+// end cannot take all the mass of a leaf, the leaf sends the rest later by a new arc.
 //
 // Nodes are rows, then columns.
 struct PlanFlows {
   int32_t rows, nodes;
-  double spare;    // what a node may take or lack, relative to its mass
+  double spare;    // error allowed in the flow of a node, relative to its mass
   uint64_t* key;   // [2 nodes] arcs: row << 32 | column
-  double* flow;    // [2 nodes] of arcs
+  double* flow;    // [2 nodes] flow of each arc
   double* mass;    // [nodes]
-  double* rest;    // [nodes] of the mass
-  int32_t* arcs;   // [nodes] the number of arcs that are left
-  int32_t* link;   // [nodes] the exclusive or of their indices
-  int32_t* stays;  // [nodes] the node of greatest mass below this one; then kNone for those
-  int32_t count = 0, used = 0;  // arcs, and those with flow
-  double paid = 0;              // for what new arcs move, above the duals
-  double lost = 0;              // by roundings of `rest`
+  double* rest;    // [nodes] remaining mass
+  int32_t* arcs;   // [nodes] number of remaining arcs
+  int32_t* link;   // [nodes] exclusive or of the indices of these arcs
+  int32_t* stays;  // [nodes] node of greatest mass in the subtree; later kNone for nodes that stay
+  int32_t count = 0, used = 0;  // number of arcs; number of arcs with flow
+  double paid = 0;              // sum over all send() of mass times reduced cost
+  double lost = 0;              // sum of the rounding errors of `rest`
 
   JAXMATCH_HOST_DEVICE bool is_row(int32_t x) const { return x < rows; }
   JAXMATCH_HOST_DEVICE int32_t row_of(int32_t k) const { return int32_t(key[k] >> 32); }
@@ -29,7 +29,7 @@ struct PlanFlows {
   JAXMATCH_HOST_DEVICE double room(int32_t x) const { return rest[x] + spare * mass[x]; }
   JAXMATCH_HOST_DEVICE bool has_left(int32_t x) const { return rest[x] > spare * mass[x]; }
 
-  // By one thread: all but what leaves by new arcs.
+  // Computes the flows of the `given` arcs, without new arcs. One thread calls it.
   JAXMATCH_HOST_DEVICE void run(int32_t given) {
     count = given;
     for (int32_t x = 0; x < nodes; ++x) {
@@ -37,7 +37,7 @@ struct PlanFlows {
       rest[x] = 0;
     }
     peel([&](int32_t x, int32_t, int32_t y) {
-      rest[x] = 1;  // has left
+      rest[x] = 1;  // x was removed
       if (mass[stays[x]] > mass[stays[y]]) stays[y] = stays[x];
     });
     for (int32_t x = 0; x < nodes; ++x) link[x] = 0;
@@ -59,7 +59,8 @@ struct PlanFlows {
     const int32_t row = is_row(x) ? x : y;
     return uint64_t(uint32_t(row)) << 32 | uint32_t(x + y - row - rows);
   }
-  // Moves mass between two nodes, by arc k or by a new one.
+  // Moves mass between nodes x and y: along arc k or, if k is kNone, along a new arc. `slack` is
+  // the reduced cost of the pair.
   JAXMATCH_HOST_DEVICE void send(int32_t x, int32_t y, int32_t k, double moved, double slack) {
     if (k == kNone) {
       k = count++;
@@ -71,7 +72,8 @@ struct PlanFlows {
   }
   JAXMATCH_HOST_DEVICE bool is_full() const { return used >= nodes - 1 || count >= 2 * nodes; }
 
-  // How far what the plan moves of a node may be from its mass, but for `lost`.
+  // Bounds the difference between the mass of a node and the mass that the plan moves. The rounding
+  // errors in `lost` come on top.
   JAXMATCH_HOST_DEVICE double off(int32_t x) const { return fabs(rest[x]) + 0x1p-51 * mass[x]; }
 
  private:
@@ -81,14 +83,15 @@ struct PlanFlows {
     rest[x] = less(rest[x], moved);
     rest[y] = less(rest[y], moved);
   }
-  // The difference. What it was rounded by (TwoSum, Knuth) is lost.
+  // a - b. Adds the rounding error (TwoSum, Knuth) to `lost`.
   JAXMATCH_HOST_DEVICE double less(double a, double b) {
     const double difference = a - b, part = difference - a;
     lost += fabs((a - (difference - part)) - (b + part));
     return difference;
   }
 
-  // Calls f(x, arc, y) for each node that leaves the forest, its last arc and the other end of it.
+  // Removes leaves until none is left, except nodes that stay. Calls f(x, arc, y) for each leaf x
+  // that is removed, its last arc, and the other end y of that arc.
   template <class F>
   JAXMATCH_HOST_DEVICE void peel(const F& f) {
     for (int32_t x = 0; x < nodes; ++x) arcs[x] = link[x] = 0;

@@ -2,17 +2,17 @@
 // one free row, then a dual update on the settled columns only.
 //
 // A path may end at a free column, or at a row that is dropped at its unmatched cost. `bound` is
-// the length of the best complete path so far. Columns at `bound` or farther are never scanned, and
-// `label[j] = v_j + min(dist_j, bound)` makes the test of an edge one comparison.
+// the length of the best complete path so far. Columns at `bound` or farther are never scanned.
+// With `label[j] = v_j + min(dist_j, bound)`, the test of an edge is one comparison.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 template <class Acc>
 struct Search {
   Acc bound;
-  int32_t end_col;  // the free column where the best path ends; kNone: it drops a row
-  int32_t end_row;  // that row
-  int32_t open, settled;
+  int32_t end_col;        // the free column where the best path ends; kNone if the path drops a row
+  int32_t end_row;        // the row that the best path drops, if end_col is kNone
+  int32_t open, settled;  // numbers of open and of settled columns
 };
 
 template <class S>
@@ -35,7 +35,7 @@ void close_column(S& s, Search<typename S::Acc>& search, int32_t at) {
   s.position[s.open_col[at]] = at;
 }
 
-// Starts a search: sets the distance of every column to its edge from `root`.
+// Starts a search: sets the distance of every column to the length of its edge from `root`.
 template <class S>
 void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   using L = typename S::Lanes;
@@ -72,7 +72,7 @@ void begin_search(S& s, Search<typename S::Acc>& search, int32_t root) {
   if (search.end_col != kNone) s.pred[search.end_col] = root;
 }
 
-// Lowers the labels to a smaller bound, so that no column beyond it is relaxed any more.
+// Lowers the labels to a smaller bound, so that columns beyond the bound are no longer relaxed.
 template <class S>
 void tighten_labels(S& s, typename S::Acc bound) {
   using L = typename S::Lanes;
@@ -134,7 +134,7 @@ typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   }
   const Acc nearest = L::least(least);
   if (!(nearest < search.bound)) return nearest;
-  // From the back: closing a column moves the last one into its place.
+  // Goes backwards, because closing a column moves the last open column into its place.
   const auto target = L::splat(nearest);
   for (int64_t at = (search.open - 1) / L::kWidth * L::kWidth; at >= 0; at -= L::kWidth) {
     unsigned bits = L::bits(L::equal(L::load(s.open_key + at), target));
@@ -159,7 +159,7 @@ bool search_path(S& s, Search<typename S::Acc>& search) {
     const auto nearest = settle_nearest(s, search);
     while (scanned < search.settled && nearest < search.bound) {
       const int32_t j = s.settled[scanned++];
-      const int32_t i = s.row4col[j];  // never kNone: free columns end a path, they do not open
+      const int32_t i = s.row4col[j];  // never kNone: free columns are never opened
       relax_row(s, search, i, s.entry(i, j) - s.v[j] - s.dist[j]);
     }
     if (!(nearest < search.bound)) break;
@@ -181,7 +181,7 @@ void close_search(S& s, Search<typename S::Acc>& search) {
 template <class S>
 void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   int32_t j = search.end_col;
-  if (j == kNone) {  // drop a row, and give its column to the row before it
+  if (j == kNone) {  // drop a row, and give its column to the row before it on the path
     j = s.col4row[search.end_row];
     s.col4row[search.end_row] = kDropped;
     if (search.end_row == root) return;
@@ -201,7 +201,7 @@ void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
 enum class Searched { kAll, kInfeasible, kOverBudget };
 
 // Matches every free row along a shortest path, until searches have scanned `budget` rows.
-// Infeasible: a row that must be matched cannot be.
+// kInfeasible: a row that must be matched cannot be matched.
 template <class S>
 Searched augment_rows(S& s, int32_t free_count, int64_t budget) {
   Search<typename S::Acc> search;

@@ -1,15 +1,17 @@
-// Big-M costs: numbers far above all others, such as 1e9 or 1e30, that people write for pairs that
-// nobody should choose. If one of them costs more than any solution without them can, they are
-// forbidden as long as there is a solution without them. Otherwise they would set the scale of
-// auctions, and duals of their size would round the other costs away.
+// Big-M costs: numbers such as 1e9 or 1e30, far above all other costs, that users write for pairs
+// to be avoided. The solver forbids these pairs if there are solutions without them, and all these
+// solutions cost less than a single big-M pair. If big-M costs were used like other costs, they
+// would set the scale of auctions, and duals of their size would round the other costs away.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// In place of the least binary exponent of big-M costs: not looked for yet; there are none; there
-// are some, but not all rows can do without them.
+// Special values of `big_m`, which otherwise is the least binary exponent of big-M costs:
+//   - kUnknownBigM: the costs have not been inspected yet;
+//   - kNoBigM: there are no big-M costs;
+//   - kNeedsBigM: there are big-M costs, but they must stay allowed.
 constexpr int kUnknownBigM = -1, kNoBigM = -2, kNeedsBigM = -3;
 
-// The binary exponent of a magnitude, with the bias of its format; -1 for zero.
+// The biased exponent of x in its own format; -1 for zero.
 template <class Elem>
 int exponent_of(Elem x) {
   using F = Format<Elem>;
@@ -18,7 +20,7 @@ int exponent_of(Elem x) {
   const auto magnitude = typename F::Bits(bits << 1) >> 1;
   return magnitude == 0 ? -1 : int(magnitude >> (F::kDigits - 1));
 }
-// The same with the bias of Elem's format for a number that may be beyond that format.
+// The exponent of x with the bias of Elem's format; -1 for zero. x may exceed the range of Elem.
 template <class Elem>
 int exponent_of_real(double x) {
   using F = Format<Elem>;
@@ -29,14 +31,15 @@ int exponent_of_real(double x) {
   return e < 0 ? 0 : e > 2047 ? 2047 : e;
 }
 
-// True if this number counts as a big-M cost: not if there are none.
+// True if x counts as a big-M cost. Always false if `big_m` is not an exponent.
 template <class Elem>
 bool is_big_m(double x, int big_m) {
   if constexpr (Format<Elem>::kInteger) return false;
   return big_m >= 0 && exponent_of_real<Elem>(x) >= big_m;
 }
 
-// The least exponent above the highest gap of `width` exponents, or kNoBigM.
+// The least exponent above the highest gap, or kNoBigM if there is no gap. A gap is a run of at
+// least `width` exponents that no cost has.
 inline int above_gap(const Exponents& found, int width) {
   int above = kNoBigM;
   for (int e = found.least(), next; e < 2048; e = next) {
@@ -46,7 +49,8 @@ inline int above_gap(const Exponents& found, int width) {
   return above;
 }
 
-// The exponents of finite costs, and of those below zero alone, which are wanted.
+// `all`: the exponents of all finite costs. `wanted`: the exponents of negative costs, which a
+// solution prefers.
 struct CostExponents {
   Exponents all, wanted;
 
@@ -65,7 +69,7 @@ struct CostExponents {
   }
 };
 
-// True if every row has a choice with an exponent below `big_m`: a column, or to be dropped.
+// True if every row can take a column or be dropped at a cost whose exponent is below `big_m`.
 template <class S>
 bool all_rows_have_others(const S& s, int big_m) {
   using Elem = typename S::Elem;
@@ -81,16 +85,18 @@ bool all_rows_have_others(const S& s, int big_m) {
   return true;
 }
 
-// The least exponent of big-M costs, kNoBigM or kNeedsBigM. `most` and `least` are the greatest
-// and the least magnitude that is not zero.
+// Returns the least exponent of big-M costs, kNoBigM or kNeedsBigM. `most` and `least` are the
+// greatest and the least magnitude of non-zero costs.
 //
-// The first row tells whether a look at all rows is worth it: its costs are far below `most`, or
-// there are both kinds among them, or all of them are near `most` and far above `least`.
+// It scans all rows only if the first row, the unmatched costs and `most` suggest big-M costs:
+// either their exponents have a gap, or all of them are near that of `most` and far above that of
+// `least`.
 template <class S>
 int find_big_m(const S& s, double most, double least) {
   using Elem = typename S::Elem;
   if (s.rows == 0 || !(most > 0)) return kNoBigM;
-  // No sum of 16 * rows costs below the gap reaches the costs above it: room for duals, too.
+  // With a gap of this width, no sum of 16 * rows costs below the gap reaches the costs above it.
+  // The factor 16 leaves room for duals.
   const int width = 6 + ilogb(double(s.rows + 1));
   CostExponents found;
   const int greatest = exponent_of_real<Elem>(most);
@@ -109,7 +115,7 @@ int find_big_m(const S& s, double most, double least) {
   return all_rows_have_others(s, big_m) ? big_m : kNeedsBigM;
 }
 
-// Forbids big-M costs among the gathered ones.
+// Forbids the big-M costs in s.gathered.
 template <class S>
 void forbid_big_m(S& s, int big_m, bool maximize) {
   using Elem = typename S::Elem;
@@ -123,8 +129,8 @@ void forbid_big_m(S& s, int big_m, bool maximize) {
   }
 }
 
-// True if the duals prove that no big-M cost is worth its price. `most` is the greatest magnitude
-// of the other costs.
+// True if the duals prove that no optimal solution uses a big-M cost. `most` is the greatest
+// magnitude of the other costs.
 template <class S>
 bool are_duals_below(const S& s, int big_m, double most) {
   using Elem = typename S::Elem;

@@ -1,4 +1,5 @@
-// Canonical form of a problem: masks, orientation, dtypes, and the costs in this form.
+// Brings a problem into canonical form: applies masks, chooses the orientation, copies the costs if
+// necessary.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -28,8 +29,8 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 }
 
 // Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost. The
-// costs are copied if the problem is transposed, if its columns are not contiguous, or if
-// costs in it are to be forbidden. Otherwise they are read in place.
+// costs are copied if the problem is transposed, if its columns are not contiguous, or if big-M
+// costs are to be forbidden (`differs`). Otherwise they are read in place.
 struct CanonicalForm {
   CanonicalForm(const AssignmentProblem& problem, bool copy_differs)
       : p(problem),
@@ -60,8 +61,8 @@ struct CanonicalForm {
   const int32_t* col_list = nullptr;
 };
 
-// Copies the unmasked costs in their own dtype. Transposition goes by blocks of rows of the
-// problem, which stay in cache.
+// Copies the unmasked costs in their own dtype. A transposition handles a block of rows of the
+// problem at a time, which stays in cache.
 template <class Elem>
 void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
   constexpr int64_t kBlock = 16;

@@ -1,10 +1,11 @@
 // Distances of one point to many, for costs that are computed on demand.
 //
-// Bitwise equal to those of large/point_costs.h: summed in double in the order of the coordinates,
-// without contraction, then rounded to the dtype of the coordinates.
+// Results are bitwise equal to those of large/point_costs.h. Terms are summed in double, in the
+// order of the coordinates and without contraction (fused multiply-add). The result is rounded to
+// the dtype of the coordinates.
 //
 // Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h). The namespace must know `Metric`.
+// for each set (see assignment/cpu/problem.h). `Metric` must be visible in the namespace.
 
 // Calls f(term, end), where the distance of points x and y is end(sum over k of term(x_k, y_k)).
 template <class L, class F>
@@ -28,7 +29,7 @@ inline __attribute__((always_inline)) void with_metric(Metric metric, const F& f
   }
 }
 
-// Computes the distances from point x to `count` consecutive points, which are [dims, stride].
+// Computes the distances from point x to `count` consecutive points of an array [dims, stride].
 template <class L, int kVectors, class Elem>
 inline __attribute__((always_inline)) void compute_distances(Metric metric, const double* x,
                                                              int64_t dims, const double* points,

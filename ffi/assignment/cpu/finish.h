@@ -1,4 +1,4 @@
-// Range of the costs before a solve, and after it a proved bound on the gap.
+// Computes the range of the costs before a solve, and a proved bound on the gap after it.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -9,16 +9,17 @@ struct CostRange {
   bool invalid = false;              // NaN, or an infinity of the wrong sign
 };
 
-// Range of the magnitudes of a row, as bits shifted left by one. Without the sign, the bits of
-// floats are ordered like their magnitudes. Every processor compares integers of up to 32 bits, so
-// the compiler vectorises the loop.
+// Range of the magnitudes of a row. A magnitude is represented by its key: the bits of the number,
+// shifted left by one to drop the sign. Keys are ordered like magnitudes. `most` is the greatest
+// key, `least` the least non-zero key minus 1. Every instruction set compares vectors of integers
+// of up to 32 bits, so the compiler vectorises the loop.
 template <class L, class Bits>
 void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   using Aliased __attribute__((may_alias)) = Bits;
   const Aliased* row = static_cast<const Aliased*>(costs);
   Bits high = 0, low = Bits(-1);
   for (int64_t j = 0; j < cols; ++j) {
-    const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // zero wraps to the top
+    const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // 0 wraps to the greatest
     high = key > high ? key : high;
     low = below < low ? below : low;
   }
@@ -26,11 +27,11 @@ void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   *least = low;
 }
 
-// The same of doubles, which processors compare faster than 64-bit integers.
+// The same for doubles, which processors compare faster than 64-bit integers.
 template <class L>
 void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* least) {
   using Reg = typename L::Reg;
-  constexpr int kTogether = 4;  // vectors, to hide the latency of each operation
+  constexpr int kTogether = 4;  // vectors that are handled together, to hide latency
   const Reg zero = L::splat(0), infinity = L::splat(__builtin_inf());
   Reg high[kTogether], low[kTogether], sum[kTogether];
   for (int k = 0; k < kTogether; ++k) {
@@ -41,7 +42,7 @@ void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* 
     x = L::abs(x);
     high[k] = L::max(high[k], x);
     low[k] = L::min(low[k], L::select(L::equal(x, zero), infinity, x));
-    sum[k] = L::add(sum[k], L::sub(x, x));  // of zeros, or NaN if a number is not finite
+    sum[k] = L::add(sum[k], L::sub(x, x));  // stays 0; becomes NaN if a number is not finite
   };
   int64_t j = 0;
   for (; j + kTogether * L::kWidth <= cols; j += kTogether * L::kWidth) {
@@ -119,11 +120,12 @@ inline int lowest_bit(double x) {
   return (exponent ? exponent : 1) - 1075 + __builtin_ctzll(fraction);
 }
 
-// Upper bound on the gap, proved by the column duals: the sum over rows of (reduced cost of the
-// chosen column, or unmatched cost of a dropped row) minus (least of these over all choices of the
-// row), plus the sum of -v_j over unmatched optional columns. Rounding is monotone, so the true
-// minimum of a row is among the entries whose rounded reduced costs attain the rounded minimum. For
-// those the error is known exactly.
+// Upper bound on the gap, proved by the column duals. It is the sum of two parts:
+//   - over all rows, what the row pays minus the least that it could pay at these duals. A row pays
+//     the reduced cost of its column, or its unmatched cost if it is dropped;
+//   - over all unmatched columns, -v_j, if columns may stay unmatched.
+// Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
+// costs attain the rounded minimum. The rounding errors of these entries are known exactly.
 template <class S>
 double prove_gap(const S& s) {
   using L = typename S::Lanes;

@@ -6,11 +6,11 @@
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 // Computed rows are cached: row i is in slot i modulo the number of slots. The slots take
-// kCachedBytes, or the size of kLeastCached rows if that is more, since reduce_columns alternates
-// between 24 rows.
+// kCachedBytes, or the size of kLeastCached rows if that is more, because reduce_columns() reads
+// its first 24 rows again for every vector of columns.
 constexpr int64_t kLeastCached = 32;
 
-// Pairs that mean_gradient samples for each column.
+// Number of pairs that mean_gradient() samples for each column.
 constexpr int64_t kSampled = 4;
 
 template <class LanesType, class ElemType>
@@ -19,13 +19,13 @@ struct PointState : State<LanesType, ElemType> {
   using Elem = ElemType;
   using Acc = typename Base::Acc;
   static constexpr bool kStored = false;
-  static constexpr int kVectors = 4;  // of columns, computed at once
+  static constexpr int kVectors = 4;  // vectors of columns that are computed at once
 
   double* row_points;          // [rows, dims]
   double* col_points;          // [dims, width], zeros in the padding
   double *direction, *middle;  // [dims], see mean_gradient
-  Elem* kept;                  // [slots, width] rows
-  int32_t* kept_row;           // [slots] the row in the slot, or kNone
+  Elem* kept;                  // [slots, width] cached rows
+  int32_t* kept_row;           // [slots] index of the row in the slot, or kNone
   int64_t width, slots, dims;
   Metric metric;
 
@@ -87,8 +87,8 @@ void gather_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f) {
   for (int64_t slot = 0; slot < s->slots; ++slot) s->kept_row[slot] = kNone;
 }
 
-// Stores in s.direction the gradient of a cost with respect to its column's point, averaged over
-// pairs, and in s.middle the mean of the columns' points.
+// Computes two vectors. s.direction is the gradient of the cost of a pair with respect to the
+// column's point, averaged over pairs. s.middle is the mean of the columns' points.
 //
 // For squared distances the gradient is twice the difference of the means. For unit vectors the
 // cosine cost is half the squared distance. For other metrics, pairs are sampled. Sums are
@@ -131,8 +131,8 @@ void mean_gradient(S& s) {
 // columns' points changes squared distances by a sum of row terms and column terms. The column
 // terms, which are linear in the points, are the duals; for other metrics they are an
 // approximation. Then each row's dual is its least reduced cost, and v becomes the largest column
-// duals that these row duals allow. Returns false if a dual is not finite or beyond `most`. Costs
-// are never changed.
+// duals that these row duals allow. Returns false if a dual is not finite or its magnitude exceeds
+// `most`. Costs are never changed.
 template <class Lanes, class Elem>
 bool start_duals(PointState<Lanes, Elem>& s, const CanonicalForm&, double most, double unit) {
   using Acc = typename Lanes::Acc;

@@ -2,8 +2,9 @@
 //
 // The solver is compiled once per instruction set (assignment/cpu/portable.cc,
 // assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. These files
-// share nothing but this header, which must not use templates or inline functions of the standard
-// library: the linker may keep the copy that was compiled for the newest processor.
+// share nothing but this header. It must not use templates or inline functions of the standard
+// library, because the linker keeps only one copy of each. If that copy was compiled for the newest
+// processor, it fails on older ones.
 #ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 #define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 
@@ -16,7 +17,7 @@
 
 namespace jaxmatch::assignment {
 
-// Points whose distances are the costs; coordinates in the dtype of the costs.
+// Two sets of points whose distances are the costs. Coordinates have the dtype of the costs.
 struct PointSets {
   const void* rows;  // [dims, n]
   const void* cols;  // [dims, m]
@@ -25,7 +26,7 @@ struct PointSets {
 };
 
 struct AssignmentProblem {
-  const PointSets* points = nullptr;  // null: costs are a matrix
+  const PointSets* points = nullptr;  // null if the costs are a matrix
   const void* cost;                   // [n, m] row-major
   Dtype cost_dtype;
   int64_t n, m;

@@ -9,8 +9,7 @@
 
 namespace jaxmatch::assignment {
 
-// `n` and `m` are the sizes of the results. If the costs are given by points, they are not those of
-// the operand.
+// `n` and `m` are the sizes of the results. They differ from o.n and o.m if points give the costs.
 inline AssignmentProblem problem_of(const AssignmentOperands& o, int64_t b, int64_t n, int64_t m) {
   const auto at = [](auto* array, int64_t bytes) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array)>>,

@@ -42,13 +42,15 @@ namespace {
 #include "assignment/cpu/big_m.h"
 // clang-format on
 
-// Immediate rebids of displaced rows that a pass of row reduction allows, per row. Without a cap,
-// rows with nearly continuous costs bid for ever smaller gains.
+// Limit on immediate rebids of displaced rows in one pass of row reduction, per row of the problem.
+// Without a limit, rows with nearly continuous costs would bid for ever smaller gains.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
-// Searches give way to an auction (assignment/cpu/auction.h) once they have scanned kScansPerRow
-// rows for each row of the problem, or at once if more than 1 / kMostFreePart of the rows are free:
-// an auction scans about 35, searches between none and several hundred. Small problems have none.
+// The solver switches from searches to an auction (assignment/cpu/auction.h) once searches have
+// scanned kScansPerRow rows per row of the problem. If more than 1 / kMostFreePart of the rows are
+// free, it starts with the auction. An auction scans about 35 rows per row of the problem, searches
+// scan between none and several hundred. Problems with fewer than kFewestBidders rows never have an
+// auction.
 constexpr int64_t kScansPerRow = 48, kFewestBidders = 64;
 constexpr int32_t kMostFreePart = 4;
 
@@ -87,8 +89,9 @@ void clear_state(S& s) {
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
 }
 
-// Matches rows by bids, from the column minima or, with `warm`, from the duals that are there.
-// Returns the number of rows that are still free, or kNone if one has no allowed column.
+// Matches rows by bids. Starts from the column minima. If `warm`, or if columns may stay unmatched,
+// it starts from the duals in v instead. Returns the number of rows that are still free, or kNone
+// if a row has no allowed column.
 template <class S>
 int32_t start_rows(S& s, bool warm) {
   using Acc = typename S::Acc;
@@ -113,8 +116,8 @@ int32_t start_rows(S& s, bool warm) {
   return free_count;
 }
 
-// Computes the matching and its duals. `limit`: duals farther apart would let sums round; `unit`:
-// see auction(); `big_m`: see find_big_m(). Returns false if the problem is infeasible.
+// Computes the matching and its duals. Sums with duals beyond `limit` might round. For `unit` see
+// auction(), for `big_m` see find_big_m(). Returns false if the problem is infeasible.
 template <class S>
 bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   int32_t free_count = start_rows(s, warm);
@@ -136,7 +139,7 @@ bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   return true;
 }
 
-// Turns -0 into +0: which of the two a minimum returns depends on the instructions.
+// Turns -0 into +0, since it depends on the instruction set which of the two a minimum returns.
 inline double unsigned_zero(double x) { return x + 0.0; }
 
 template <class S>
@@ -195,31 +198,32 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
   *p.status = kOptimal;
 }
 
-// Results of a pass over the costs and the unmatched costs.
+// Results of one pass over the costs and the unmatched costs.
 struct CostSummary {
   Status status = kOptimal;
-  double max_abs = 0;                // of costs and unmatched costs
-  double min_abs = __builtin_inf();  // of floating-point costs that are not zero
-  int granule = 0;                   // all of these are multiples of 2^granule
-  bool too_wide = false;             // integers that doubles might round
+  double max_abs = 0;                // over finite costs and unmatched costs
+  double min_abs = __builtin_inf();  // over non-zero finite floating-point costs
+  int granule = 0;                   // all costs and unmatched costs are multiples of 2^granule
+  bool too_wide = false;             // true if doubles might round sums of the integers
 };
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
 
-// True if a sum over all pairs, or one number, might reach 2^61.
+// True if one cost, or the sum over all pairs of a matching, might reach 2^61. `most` bounds the
+// magnitude of each cost.
 template <class S>
 bool sums_overflow(const S& s, uint64_t most) {
   const int64_t least = s.rows < s.cols ? s.rows : s.cols, pairs = least > 1 ? least : 1;
   return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
 }
 
-// `big_m`: the least exponent of costs that are forbidden, see find_big_m().
+// Scans the costs. `big_m`: the least exponent of forbidden costs, see find_big_m().
 template <class S>
 CostSummary inspect_problem(const S& s, const CanonicalForm& f, int big_m) {
   using Elem = typename S::Elem;
   CostSummary found;
   if constexpr (__is_same(Elem, int32_t)) {
-    found.max_abs = 0x1p31;  // an upper bound, without a scan
+    found.max_abs = 0x1p31;  // an upper bound that needs no scan
   } else if constexpr (__is_same(Elem, int64_t)) {
     uint64_t most = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
@@ -261,7 +265,9 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f, int big_m) {
 
 enum class Outcome { kDone, kAgain, kNeedsWider, kOutOfMemory };
 
-// `big_m` is kUnknownBigM to begin with. kAgain: it has changed.
+// Tries to solve the problem. If `big_m` is an exponent, costs with this or a greater exponent are
+// forbidden. The first call gets kUnknownBigM. If it returns kAgain, it has changed `big_m`, and
+// the caller must call it again.
 template <class S>
 Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   using Elem = typename S::Elem;
@@ -283,7 +289,7 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   allocate_all(&stack);
   if (!reserve(arena, stack.used, &stack)) {
     if (big_m < 0) return Outcome::kOutOfMemory;
-    big_m = kNeedsBigM;  // without a copy of the costs
+    big_m = kNeedsBigM;  // can be solved without a copy of the costs
     return Outcome::kAgain;
   }
   allocate_all(&stack);
@@ -304,8 +310,8 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   }
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
   if constexpr (kDouble) {
-    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
-    // Start duals may be 16 times as large as costs.
+    // Scales down huge costs: their sums along a path would overflow to infinity, which means
+    // forbidden. Start duals may be 16 times as large as costs.
     const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
     if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
   }

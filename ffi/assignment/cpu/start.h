@@ -3,8 +3,8 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// A column other than `avoid` with reduced cost `value`, a free one if possible; kNone if there is
-// none.
+// Returns a column other than `avoid` whose reduced cost in row i is `value`, a free one if
+// possible. Returns kNone if there is no such column.
 template <class S>
 int32_t find_tied(const S& s, int32_t i, typename S::Acc value, int32_t avoid) {
   using L = typename S::Lanes;
@@ -33,8 +33,9 @@ void reduce_columns(S& s, int32_t* count) {
   using Acc = typename S::Acc;
   Acc* argmin = s.dist;
   const auto scale = L::splat(s.scale), zero = L::splat(0);
-  // In the first rows minima change often, and branches would be mispredicted. There, the minima of
-  // a vector of columns stay in registers, without branches. In later rows minima change rarely.
+  // In the first rows minima change often, and branches would be mispredicted. For these rows, the
+  // minima of a vector of columns stay in registers, and the loop has no branches. In later rows
+  // minima change rarely.
   constexpr int32_t kUnpredictableRows = 24;
   const int32_t head = s.rows < kUnpredictableRows ? s.rows : kUnpredictableRows;
   for (int64_t j = 0; j < s.cols; j += L::kWidth) {
@@ -66,7 +67,7 @@ void reduce_columns(S& s, int32_t* count) {
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
   for (int32_t i = 0; i < s.rows; ++i) count[i] = 0;
   for (int64_t j = s.cols - 1; j >= 0; --j) {
-    if (!(s.v[j] < kInfinity<Acc>)) {  // all forbidden: any dual will do
+    if (!(s.v[j] < kInfinity<Acc>)) {  // every pair of column j is forbidden: any dual will do
       s.v[j] = 0;
       continue;
     }
@@ -76,8 +77,8 @@ void reduce_columns(S& s, int32_t* count) {
       s.row4col[j] = i;
     }
   }
-  // If the first row has all minima, and the first and the last are equal, it takes the first
-  // column instead of the last, so that equal costs give the identity, as with scipy.
+  // Special case: the first row has all minima, and its first and last minimum are equal. Then it
+  // takes the first column instead of the last, so that equal costs give the identity, as in scipy.
   const int32_t last = s.cols - 1;
   if (last > 0 && count[0] == s.cols && s.v[0] == s.v[last]) {
     s.row4col[last] = kNone;
@@ -85,8 +86,8 @@ void reduce_columns(S& s, int32_t* count) {
   }
 }
 
-// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
-// slack to the second least reduced cost of the row. The pair stays tight.
+// Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
+// the second best column of the row is as good. The pair stays tight.
 template <class S>
 void transfer_reductions(S& s, const int32_t* count) {
   for (int32_t i = 0; i < s.rows; ++i) {
@@ -94,16 +95,16 @@ void transfer_reductions(S& s, const int32_t* count) {
     const int32_t j = s.col4row[i];
     const auto least = two_least(s, i);
     const auto own = s.entry(i, j) - s.v[j];
-    // The least over the other columns. If it equals `own`, there is no slack.
+    // The least reduced cost of the other columns. If it equals `own`, v does not change.
     const auto other = least.col == j ? least.second : least.first;
     if (own < other && other < kInfinity<typename S::Acc>) s.v[j] -= other - own;
   }
 }
 
 // Augmenting row reduction: each free row takes its best column and lowers the column's dual until
-// the second best column is as good. A displaced row bids again at once, up to `budget` times in a
-// pass, after that in the next pass. Returns the number of rows that are still free, or kNone if a
-// row has no allowed column.
+// the second best column is as good. A displaced row bids again at once, as long as the pass has
+// had fewer than `budget` such rebids; otherwise it waits for the next pass. Returns the number of
+// rows that are still free, or kNone if a row has no allowed column.
 template <class S>
 int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
   using Acc = typename S::Acc;
@@ -130,7 +131,8 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
     if (strict) {
       s.v[j] -= second - least.first;
     } else if (displaced != kNone) {
-      // A tie, or no second choice: the price must stay. Another column may be free.
+      // With a tie, or without a second choice, the price must stay. Another tied column may be
+      // free.
       const int32_t tied = least.second == least.first ? find_tied(s, i, least.first, j) : kNone;
       if (tied == kNone || (s.row4col[tied] != kNone && budget <= 0)) {
         s.free_rows[kept++] = i;

@@ -3,7 +3,7 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Stays above kInfinity if any sum of costs is added or subtracted.
+// Stays above kInfinity when any sum of costs is added to it or subtracted from it.
 template <class Acc>
 constexpr Acc kNever = 4 * kInfinity<Acc>;
 
@@ -12,8 +12,8 @@ constexpr int32_t kDropped = -2;  // a row that stays unmatched, at its unmatche
 
 // Invariants, from the start to the end of a solve (C is scale * cost, u_i = min_j C_ij - v_j):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has unmatched[i] <= u_i;
-//   - v only decreases, so lower bounds on reduced costs stay valid; in searches and row reduction
-//     dropped rows stay dropped;
+//   - v only decreases, so lower bounds on reduced costs stay valid;
+//   - searches and row reduction never match a dropped row again;
 //   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched. A
 //     warm start or an auction may put v_j lower; settle_free_columns() then restores equality.
 template <class LanesType, class ElemType>
@@ -23,13 +23,12 @@ struct State {
   using Acc = typename Lanes::Acc;
   using Elem = ElemType;
 
-  // The costs, in place or gathered.
-  Elem* gathered;
-  const Elem* cost;
+  Elem* gathered;         // the copy of the costs, or null
+  const Elem* cost;       // the costs, in place or in `gathered`
   int64_t stride;         // from one row to the next
   const int32_t* row_id;  // the row of `cost` for row i; null: i itself
   int32_t rows, cols;
-  Acc scale;             // -1 to maximise, times a power of two that keeps huge doubles in range
+  Acc scale;  // 1, or -1 to maximise, times a power of two that keeps huge doubles in range
   const Acc* unmatched;  // [rows], null where every row must be matched
   bool cols_optional;
 
@@ -38,14 +37,14 @@ struct State {
   Acc* v;            // [padded cols] column duals; -infinity in the padding
 
   // State of one search (assignment/cpu/augment.h), and scratch.
-  Acc* dist;          // [padded] length of the shortest path to the column
-  Acc* label;         // [padded] v + dist; an edge helps iff C_ij - h < label; -infinity if settled
-  Acc* barrier;       // [padded] 0 for a free column, kNever for a matched one
-  int32_t* pred;      // [cols] the row before the column on its path
-  int32_t* position;  // [cols] its place in the open list, or kNone
-  int32_t* open_col;  // [cols]
-  Acc* open_key;      // [padded]
-  int32_t* settled;   // [cols]
+  Acc* dist;           // [padded] length of the shortest path to the column
+  Acc* label;          // [padded] v + min(dist, bound); -infinity if settled
+  Acc* barrier;        // [padded] 0 for a free column, kNever for a matched one
+  int32_t* pred;       // [cols] the row before the column on its path
+  int32_t* position;   // [cols] place of the column in the open list, or kNone
+  int32_t* open_col;   // [cols] the open list: columns that are reached, but not settled
+  Acc* open_key;       // [padded] distance of each column of the open list
+  int32_t* settled;    // [cols] list of the settled columns
   int32_t* free_rows;  // [rows]
   Acc* next_best;      // [rows] state of an auction (assignment/cpu/auction.h)
 

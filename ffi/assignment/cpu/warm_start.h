@@ -2,7 +2,8 @@
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// The k-th largest of values[0, count), k from 0. Reorders them. (Hoare 1961, middle pivot.)
+// Returns the k-th largest of values[0, count), counted from 0. Reorders the values. (Hoare 1961,
+// middle pivot.)
 template <class Acc>
 Acc select_largest(Acc* values, int64_t count, int64_t k) {
   int64_t low = 0, high = count - 1;
@@ -45,8 +46,9 @@ void duals_from_rows(S& s, const typename S::Acc* row_dual) {
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
 }
 
-// Reads the caller's column duals into v, rounded to multiples of `unit` unless that is 0. Returns
-// false, and leaves v unchanged, if there are none or if one is not finite or beyond `most`.
+// Reads the caller's column duals into v, rounded to multiples of `unit` unless `unit` is 0.
+// Returns false and leaves v unchanged if the caller gave no duals, or if a dual is not finite or
+// its magnitude exceeds `most`.
 template <class Lanes, class Elem>
 bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, double unit) {
   using Acc = typename Lanes::Acc;
@@ -68,16 +70,16 @@ bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, dou
   return true;
 }
 
-// The dual that as many columns reach as will stay unmatched, or the greatest.
+// The k-th largest dual if k > 0 columns will stay unmatched, else the largest.
 template <class S>
 typename S::Acc top_of_duals(S& s) {
   for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
   return select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
 }
 
-// Subtracts `top` from all duals, and lowers those above it. Columns that stay unmatched must end
-// with a dual of 0. Returns false with v = 0 if the duals are so far apart that sums with them
-// would round.
+// Subtracts `top` from all duals. If columns may stay unmatched, it also lowers positive results to
+// 0, because unmatched columns must end with a dual of 0. Returns false with v = 0 if the magnitude
+// of a result exceeds `limit`, because sums with it might round.
 template <class S>
 bool shift_duals(S& s, typename S::Acc top, double limit) {
   using Acc = typename S::Acc;
@@ -91,11 +93,13 @@ bool shift_duals(S& s, typename S::Acc top, double limit) {
   return fits;
 }
 
-// Starts from given duals, or from those that points suggest. Returns false with v = 0, for a cold
-// start, if there are no duals, or if they exceed the costs by so much that sums with them would
-// round. The same if a warm start gains nothing: with spare columns, or rows that may stay
-// unmatched, a cold start needs little more than one scan of each row, while every spare column
-// whose dual is too low costs a search.
+// Starts from given duals, or from duals that points suggest. Returns false with v = 0, for a cold
+// start, in three cases:
+//   - there are no duals;
+//   - duals exceed the costs by so much that sums with them would round;
+//   - many columns are spare, or rows may stay unmatched. Then a cold start needs little more than
+//     one scan of each row. A warm start would cost a search for every spare column whose dual is
+//     too low.
 template <class S>
 bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   if (s.rows == 0 || s.unmatched) return false;
@@ -108,12 +112,16 @@ bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
 }
 
 // Restores v_j = 0 for unmatched columns. A warm start or an auction may have left v_j below 0.
-// Conceptually, each unmatched column has an extra row with cost 0 in every column. These rows are
-// identical, so one search, in which every column starts at distance `ceiling - v_j`, finds the
-// shortest path from any of them to a free column whose dual is too low. Each search settles one
-// such column and lowers `ceiling`, the common dual of the settled columns. The constant is added
-// back at the end. Where rows may be dropped, each has a column of its own, at its unmatched cost
-// and with the dual `ceiling`: the extra rows reach dropped rows at distance 0.
+//
+// Conceptually, each unmatched column has an extra row with cost 0 in every column. The extra rows
+// are identical, so one search starts from all of them: every column begins at distance
+// `ceiling - v_j`. The search finds the shortest path to a free column whose dual is too low, moves
+// the rows of the path, and lowers `ceiling`, the dual of the columns that extra rows hold. At the
+// end, `ceiling` is subtracted from all duals.
+//
+// If rows may be dropped, each row also has a private column. Its cost is the unmatched cost of the
+// row, and its dual is `ceiling`. A dropped row holds its private column, and extra rows hold the
+// others. So extra rows reach dropped rows at distance 0.
 template <class S>
 void settle_free_columns(S& s) {
   using Acc = typename S::Acc;
@@ -136,7 +144,7 @@ void settle_free_columns(S& s) {
     for (int32_t j = 0; j < s.cols; ++j) {
       if (s.row4col[j] != kNone) open_column(s, search, j, s.dist[j]);
     }
-    s.unmatched = nullptr;  // an extra row has the columns of all rows that are not dropped
+    s.unmatched = nullptr;  // no path may drop a row: an extra row holds its private column
     for (int32_t i = 0; unmatched && i < s.rows; ++i) {
       if (s.col4row[i] == kDropped) relax_row(s, search, i, unmatched[i] - ceiling);
     }
@@ -162,6 +170,6 @@ void settle_free_columns(S& s) {
   }
   for (int32_t j = 0; j < s.cols; ++j) {
     const Acc x = s.v[j] - ceiling;
-    s.v[j] = x < 0 ? x : Acc(0);  // rounding may leave it above
+    s.v[j] = x < 0 ? x : Acc(0);  // rounding may leave x above 0
   }
 }

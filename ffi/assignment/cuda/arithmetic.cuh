@@ -1,5 +1,5 @@
 // Number types of the solver: float32 if it does not round, otherwise float64 or 128-bit integers.
-// Each detects values outside its exact range.
+// Only float32 checks each value against its exact range (kWatched).
 #ifndef JAXMATCH_CUDA_ARITHMETIC_CUH_
 #define JAXMATCH_CUDA_ARITHMETIC_CUH_
 
@@ -9,33 +9,35 @@
 
 namespace jaxmatch::assignment {
 
-// The lesser of two; of a NaN and a number, the number.
+// The smaller of two numbers. If one is NaN, the other one.
 __device__ inline float lesser(float a, float b) { return fminf(a, b); }
 __device__ inline double lesser(double a, double b) { return fmin(a, b); }
 __device__ inline int lesser(int a, int b) { return b < a ? b : a; }
 __device__ inline __int128 lesser(__int128 a, __int128 b) { return b < a ? b : a; }
 
-// Conversion from costs to keys, the numbers that the solver compares.
+// Conversion of costs to keys, the numbers that the solver compares.
 struct Scale {
   double factor;  // +-2^k
   float sign;
-  float most;  // Single: bound on the magnitude of exact keys
+  float most;  // bound on the magnitude of exact keys; for Single only
 };
 
-// float32. If every cost is a multiple of some unit and at most 2^24 units, float32 sums and
-// differences within 2^24 units are exact, and rounding keeps larger ones at 2^24 units or more. So
-// all decisions are exact as long as v, once changed, stays below 2^24 units, and u, path lengths
-// and heights below 2^23 units (`most`): if C_ij - v_j was rounded, then C_ij - v_j - height is at
-// least 2^23 units, and is never the minimum. The solver checks these bounds and gives up if one is
-// violated (kWatched).
+// Keys in float32. Every cost must be a multiple of some unit and at most 2^24 units. Then sums and
+// differences of up to 2^24 units are exact, and larger ones are still 2^24 units or more after
+// rounding.
+//
+// All decisions are exact as long as v, once changed, stays below 2^24 units, and u, path lengths
+// and heights (see Search::relax()) stay below 2^23 units (`most`). The reason: if C_ij - v_j was
+// rounded, then C_ij - v_j - height is at least 2^23 units and is never the minimum. The solver
+// checks these bounds and gives up if one is violated (kWatched).
 struct Single {
   using Key = float;
   static constexpr bool kWatched = true, kExact = true;
   static constexpr Key kInfinity = __builtin_huge_valf(), kForbidden = __builtin_huge_valf();
-  static constexpr Key kFarDual = -__builtin_huge_valf();  // a dual of a column out of reach
-  // Distance of a settled column. It is not less than any number, and no number is less than it.
+  static constexpr Key kFarDual = -__builtin_huge_valf();  // makes a column infinitely far
+  // Distance of a settled column. As a NaN, it is neither less nor greater than any number.
   static constexpr Key kSettled = __builtin_nanf("");
-  static constexpr bool kSettledIsFar = true;
+  static constexpr bool kSettledIsFar = true;  // no length is less than kSettled
   __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
   __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 
@@ -51,12 +53,12 @@ struct Single {
   __device__ static Key from_real(double x, const Scale& s) { return float(x * s.factor); }
   __device__ static Key from_integer(int64_t x, const Scale& s) { return float(x) * s.sign; }
   __device__ static Key warp_min(Key x) {
-    // Maps numbers to integers of the same order.
+    // Maps floats to integers that compare in the same order.
     const int32_t bits = __float_as_int(x);
     const int32_t least = __reduce_min_sync(kAllLanes, bits ^ ((bits >> 31) & INT32_MAX));
     return __int_as_float(least ^ ((least >> 31) & INT32_MAX));
   }
-  // For distances, which are never negative.
+  // Like warp_min(), for distances, which are never negative.
   __device__ static Key warp_min_path(Key x) {
     return __int_as_float(__reduce_min_sync(kAllLanes, __float_as_int(x)));
   }
@@ -93,12 +95,13 @@ struct Real {
     return int64_t(uint64_t(uint32_t(least)) << 32 | low);
   }
   __device__ static Key warp_min(Key x) {
-    // Maps numbers to integers of the same order.
+    // Maps doubles to integers that compare in the same order.
     const int64_t bits = __double_as_longlong(x);
     const int64_t least = warp_min_bits(bits ^ ((bits >> 63) & INT64_MAX));
     return __longlong_as_double(least ^ ((least >> 63) & INT64_MAX));
   }
-  // For distances. Negative ones come from rounding, and their order does not matter.
+  // Like warp_min(), for distances. Only rounding makes distances negative, and then their order
+  // does not matter.
   __device__ static Key warp_min_path(Key x) {
     return __longlong_as_double(warp_min_bits(__double_as_longlong(x)));
   }
@@ -106,7 +109,7 @@ struct Real {
   __device__ static bool fits_dual(Key, const Scale&) { return true; }
 };
 
-// 128-bit integers, for int64 costs whose sums a double would round.
+// 128-bit integers, for int64 costs whose sums doubles would round.
 struct Huge {
   using Key = __int128;
   static constexpr bool kWatched = false, kExact = true;

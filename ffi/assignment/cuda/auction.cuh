@@ -1,8 +1,8 @@
-// Start prices by an auction with epsilon scaling (Bertsekas and Castanon 1991): in rounds, every
-// free row bids for its best column. Each scale is cut off once few rows are free, because the last
-// rows would bid against each other for long: the exact solver that starts from the prices and
-// pairs matches them. Prices are float32 and decide nothing, as any prices and pairs are a valid
-// start.
+// Start prices by an auction with epsilon scaling (Bertsekas and Castanon 1991): in each round,
+// every free row bids for its best column. A scale is a phase with its own epsilon. It ends once
+// few rows are free, because the last free rows would bid against each other for long. The exact
+// solver starts from the prices and pairs of the auction and matches these rows. Prices may be
+// rounded to float32, because any prices and pairs are a valid start.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 
@@ -11,14 +11,18 @@
 
 namespace jaxmatch::assignment {
 
-// The result depends neither on the number of blocks nor on the speed of warps: the lowest price
-// wins a column, of equal ones that of the least row.
+// Prices are column duals: to outbid another row, a row lowers the price of a column. The bid with
+// the lowest price wins the column; among equal prices, the row with the lowest index wins. So the
+// result depends neither on the number of blocks nor on the speed of warps.
 //
-// Columns that stay unmatched must have the greatest dual, `top`: as if identical dummy rows
-// without costs held them. Where rows may stay unmatched, each has a column of its own, at its
-// unmatched cost and with the dual `top`. next_best holds, for a row that has a column or stays
-// unmatched, the least that it would have paid otherwise when it bid or the scale began: a lower
-// bound since, as falling prices raise what rows pay.
+// Columns that stay unmatched must have the greatest dual, `top`. Conceptually, identical dummy
+// rows hold them at cost 0. If rows may stay unmatched, each row also has a private column. Its
+// cost is the unmatched cost of the row, and its dual is `top`. A row that stays unmatched holds
+// its private column.
+//
+// next_best is a lower bound on what a row would pay if it gave up its present choice. It is
+// computed when the row bids or the scale begins. It stays valid, because falling prices only raise
+// what rows pay.
 template <class CostsType>
 struct Auction : AuctionState<CostsType> {
   using Base = AuctionState<CostsType>;
@@ -30,9 +34,9 @@ struct Auction : AuctionState<CostsType> {
       Base::kNoChoice, Base::kUnmatched;
 
   float epsilon = 0, top = 0, step = 0, next_step = 0;
-  int turn = 0;  // the list of free rows that bid next
+  int turn = 0;  // which of the two lists of free rows bids next
 
-  // A bid as kept in `best`: those of later rounds are less.
+  // A bid as stored in `best`. Later rounds give smaller numbers, which replace older ones.
   static constexpr int kFirstTag = 0x7fff;
   __device__ int tag() const { return kFirstTag - (rounds & kFirstTag); }
   __device__ uint64_t tagged(uint64_t e) const {
@@ -50,7 +54,7 @@ struct Auction : AuctionState<CostsType> {
   // What row i pays to stay unmatched.
   __device__ float leaves_for(int i) const { return this->unmatched_cost_of(i) - top; }
 
-  // Frees the rows that the blocks have sent, and their columns.
+  // Frees the rows that the blocks have sent in this round, and their columns.
   __device__ void free_mailed() {
     this->for_mail([&](uint64_t e) {
       col4row[row_of_entry(e)] = kFree;
@@ -58,7 +62,8 @@ struct Auction : AuctionState<CostsType> {
     });
   }
 
-  // Begins a scale: frees the rows that pay more than epsilon above the least, and lists them.
+  // Begins a scale: frees and lists the rows that pay over epsilon more than their cheapest choice
+  // costs.
   __device__ void begin_scale(float size_of_scale) {
     epsilon = step = next_step = size_of_scale;
     turn = 0;
@@ -103,9 +108,9 @@ struct Auction : AuctionState<CostsType> {
       col = o.col;
       next = fminf(o.next, leave);
       const float old = price[o.col];
-      // The only allowed column is worth any price.
+      // If the row has no second choice, the price falls by epsilon only.
       lowered = old - epsilon - (next < kFar ? next - o.least : 0.0f);
-      // Below the resolution of float32 a price still moves.
+      // If the step is too small for float32, the price moves to the next lower float.
       const uint32_t below = ordered_bits(old) - 1;
       lowered = lowered < old ? lowered : from_ordered_bits(below);
     }
@@ -113,11 +118,12 @@ struct Auction : AuctionState<CostsType> {
     this->send(k, make_entry(lowered, col, i));
   }
 
-  // Perturbs costs while many rows bid, whose bids would be for the same columns.
+  // Bids for the `count` rows of the list `free`. While many rows are free, costs are perturbed, so
+  // that not all rows bid for the same columns.
   __device__ void bid(const Index* free, int count) const {
     constexpr int kFewPart = 16;
     const float perturbation = free_rows > rows / kFewPart ? epsilon : 0;
-    // Several warps share a row while rows are few.
+    // If few rows bid, several warps share a row.
     int shares = 1;
     while (count * shares * 2 <= this->warps() && cols >= shares * 2 * 512) shares *= 2;
     if (shares == 1) {
@@ -161,7 +167,7 @@ struct Auction : AuctionState<CostsType> {
     };
     this->for_mail([&](uint64_t e) {
       const int i = row_of_entry(e), j = col_of_entry(e);
-      if (j >= kStays) {  // without a choice the exact solver finds the problem infeasible
+      if (j >= kStays) {  // stays unmatched, or has no choice: then the problem is infeasible
         col4row[i] = Index(j == kStays ? kUnmatched : kNoChoice);
         atomicAdd(&control[kCount], 1);
       } else if (best[j] != tagged(e)) {
@@ -180,11 +186,12 @@ struct Auction : AuctionState<CostsType> {
       }
     });
     this->sync();
-    free_rows -= control[kCount];  // in all blocks alike
+    free_rows -= control[kCount];  // the same in all blocks
     end_round();
   }
 
-  // The number of dummy rows without a column. Dummy rows hold the free columns at price `top`.
+  // The number of dummy rows without a column. Dummy rows hold the free columns at price `top`. The
+  // free columns below `top` are left to the free rows and to these dummy rows.
   __device__ int lacking() const {
     this->sync();  // all threads have read the last count
     if (thread == 0) control[kCount] = 0;
@@ -196,8 +203,8 @@ struct Auction : AuctionState<CostsType> {
     return control[kCount] - free_rows;
   }
 
-  // The dummy rows bid together, as they are alike: `top` falls, by steps that grow as Fibonacci
-  // numbers, and the rows that now pay epsilon more than elsewhere are free.
+  // The identical dummy rows bid together: `top` falls, by steps that grow like Fibonacci numbers.
+  // Rows that now pay over epsilon more than another choice costs become free.
   __device__ void lower_top() {
     top -= step;
     next_step += step;
@@ -226,7 +233,8 @@ struct Auction : AuctionState<CostsType> {
     end_round();
   }
 
-  // The exact solver rounds prices to what its arithmetic needs.
+  // Writes prices and pairs; prices are NaN unless `usable`. The exact solver will round prices to
+  // the unit that its arithmetic needs.
   __device__ void write_result(bool usable) const {
     if (cluster.rank != 0) return;
     const float most = this->cols_optional() ? 0.0f : kFar;
@@ -245,9 +253,10 @@ struct Auction : AuctionState<CostsType> {
     }
   }
 
-  // True if searches alone are expected to be faster. With uniform random costs 63 % of the rows
-  // could have a best column of their own, and the more they are, the fewer rows are left to
-  // searches. Where few pairs are of use, searches are short.
+  // True if searches alone are expected to be faster. There are two such cases:
+  //   - Many rows can have their best columns at the same time, so that few rows are left to
+  //     searches. (With uniform random costs, 63 % of the rows can.)
+  //   - Few pairs are useful, so that searches are short.
   __device__ bool is_easy(const Inspected& costs) const {
     constexpr int kLarge = 512, kFewUseful = 16;
     const float easy = rows > kLarge ? 0.66f : 0.5f;
@@ -255,8 +264,10 @@ struct Auction : AuctionState<CostsType> {
            (float(costs.satisfied) >= easy * float(rows) || costs.useful <= kFewUseful * rows);
   }
 
-  // How the scale falls, in parts of the spread of the costs, or of what rows pay where costs have
-  // a heavy tail. There the first scale is a guess: it rises where bids at it do not end.
+  // The first and the last epsilon, and the limit up to which the first may rise. They are fixed
+  // fractions of the spread of the costs. If the costs have a heavy tail, `first` and `last` are
+  // fractions of what rows pay instead. Then `first` is a guess, and epsilon rises, up to `most`,
+  // if too many rows stay free.
   struct Schedule {
     float first, last, most;
   };
@@ -269,7 +280,7 @@ struct Auction : AuctionState<CostsType> {
   }
 
   __device__ void run() {
-    // Limits in parts of rows, and in rounds.
+    // kStopPart and kLackingPart are divisors of row counts. kPatience is a number of rounds.
     constexpr float kFactor = 0.25f, kRise = 8;
     constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4, kPatience = 64;
     this->begin();
@@ -282,10 +293,10 @@ struct Auction : AuctionState<CostsType> {
     const int few = min(stop, dummies / kLackingPart);
     const Schedule falls = schedule(costs);
     const float last = fmaxf(falls.last, costs.unit / 2);
-    float rises_to = falls.most;  // no more after the first scale
+    float rises_to = falls.most;  // epsilon rises in the first scale only
     for (float scale = falls.first;; scale = epsilon * kFactor) {
       begin_scale(scale);
-      // If the problem is infeasible, rows bid forever.
+      // Limits the rounds, because rows of an infeasible problem bid forever.
       const int most_rounds = rounds + kRoundsPerRow * rows;
       int since = rounds, before = free_rows;
       for (; rounds < most_rounds;) {

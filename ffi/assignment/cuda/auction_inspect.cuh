@@ -1,4 +1,5 @@
-// What an auction learns from one pass over the costs: their spread, and whether it is worth while.
+// What an auction learns from one pass over the costs: their spread, and whether bidding is
+// worthwhile.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_INSPECT_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_INSPECT_CUH_
 
@@ -7,22 +8,23 @@
 namespace jaxmatch::assignment {
 
 struct Inspected {
-  float spread, unit;  // of the finite costs; all are multiples of the unit
-  float scale;         // of what rows pay: the spread, or far less, see scale_of_rows()
-  bool usable;
-  int satisfied;  // rows that could have a best column of their own, or stay unmatched
-  int useful;     // pairs that are allowed, and cost less than to leave the row unmatched
+  // The greatest finite cost minus the least, and a unit that divides all finite costs.
+  float spread, unit;
+  float scale;    // scale of what rows pay: the spread or far less, see scale_of_rows()
+  bool usable;    // false if float32 prices could not tell the costs apart
+  int satisfied;  // rows that can have their best columns at the same time, or stay unmatched
+  int useful;     // allowed pairs that cost less than leaving the row unmatched
 };
 
-// True if the spread is that of big-M costs, such as 1e30 in place of infinity: the two best
-// columns of a good part of the rows differ by next to nothing of it. An auction at that scale
-// could not tell the other costs apart, and the duals of the exact solver would round them away.
-// By all blocks together.
+// True if the spread comes from big-M costs, such as 1e30 in place of infinity. Then the two best
+// columns of many rows differ by a negligible part of the spread. An auction at this scale could
+// not tell the other costs apart, and the duals of the exact solver would round them away. Called
+// by all blocks together.
 template <class A>
 __device__ bool is_far_wider(const A& a, float spread, float unit) {
   constexpr float kSuspect = sizeof(typename A::Raw) == 8 ? 0x1p90f : 0x1p60f, kNothing = 0x1p-45f;
   constexpr int kGoodPart = 4;
-  if (A::Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks alike
+  if (A::Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks
   if (a.thread == 0) a.control[A::kCount] = 0;
   a.sync();
   int rows = 0;
@@ -32,7 +34,7 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   }
   if (a.lane() == 0 && rows > 0) atomicAdd(&a.control[A::kCount], rows);
   a.sync();
-  // A word of the slots that inspect() does not use.
+  // Blocks exchange their counts in a word of the slots that inspect() does not use.
   uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
     uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
@@ -45,10 +47,10 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   return all * kGoodPart >= a.rows;
 }
 
-// The scale of what rows pay. Where costs have a heavy tail, such as exp(3 N) for a normal N, it is
-// far below their spread: nearly all rows have a column below that scale. An auction that starts
-// and ends in parts of the spread could not tell such costs apart. By all blocks together;
-// next_best holds the least that each row can pay.
+// The scale of what rows pay. If costs have a heavy tail, such as exp(3 N) for a normal N, it is
+// far below their spread, and nearly all rows have a column that costs less than this scale. An
+// auction whose first and last epsilon are fractions of the spread could not tell such costs apart.
+// Called by all blocks together; next_best must hold the least that each row can pay.
 template <class A>
 __device__ float scale_of_rows(const A& a, float spread) {
   constexpr int kScales = 4, kBits = 16, kFewPart = 16;
@@ -57,14 +59,14 @@ __device__ float scale_of_rows(const A& a, float spread) {
   Word* above = a.f.template shared<Word>(a.b.at.partial);
   if (a.thread == 0) *above = 0;
   a.sync();
-  Word mine = 0;  // for each scale, the rows that pay more
+  Word mine = 0;  // for each scale, kBits bits that count the rows that pay more
   for (int t = a.thread; t < a.rows_here(); t += a.size) {
     const float pays = a.next_best[t] - float(a.base);
     for (int k = 0; k < kScales; ++k) mine += Word(pays > spread * kScaleOf[k]) << k * kBits;
   }
   if (mine > 0) atomicAdd(above, mine);
   a.sync();
-  // A word of the slots that no one else uses.
+  // Blocks exchange their counts in a word of the slots that nothing else uses.
   constexpr int kWord = kRangeWords - 2;
   Word* slots = a.f.template shared<Word>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
@@ -92,8 +94,8 @@ __device__ void read_unmatched_costs(A& a) {
   }
 }
 
-// Also writes the range of the costs, for the exact solver. By all blocks together; prices are
-// still 0.
+// Scans the costs. Also writes their range, for the exact solver. Called by all blocks together,
+// while all prices are 0.
 template <class A>
 __device__ Inspected inspect(A& a) {
   using Costs = typename A::Costs;

@@ -1,5 +1,5 @@
-// Launch plan of the auction that supplies prices and pairs to start from: which problems it takes,
-// its blocks and their shared memory.
+// Launch plan of the auction that supplies start prices and pairs. Decides which problems have an
+// auction and with how many blocks, and lays out the shared memory of a block.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 
@@ -11,7 +11,8 @@
 
 namespace jaxmatch::assignment {
 
-// More threads would wait longer for each other than they save: 1024 take a fifth longer.
+// Number of threads of a block. With 1024 threads, an auction takes a fifth longer, because threads
+// wait for each other. kRangeWords is the number of 64-bit words per block in AuctionLayout::range.
 constexpr int kAuctionThreads = 512, kRangeWords = 8;
 
 // Byte offsets in the shared memory of each block.
@@ -20,25 +21,25 @@ struct AuctionLayout {
   int best;              // the winning bid of each column, 64 bits
   int row4col, col4row;  // 16 bits
   int mine;              // two lists of the free rows that this block bids for, 16 bits
-  int next_best;         // of the rows of this block, float32: see Auction
-  int leave;             // likewise: unmatched costs; only where given
-  int mail, mail_count;  // bids from every block, for two rounds in turn
-  int partial;           // bids of warps that share a row; maxima of warps
-  int range;             // ranges of the costs, from every block
+  int next_best;         // float32 for each row of this block, see Auction
+  int leave;             // float32 unmatched costs of this block's rows; only if there are any
+  int mail, mail_count;  // bids from every block, in two buffers for alternate rounds
+  int partial;           // results of warps that share a row, or maxima of warps
+  int range;             // ranges of the costs that the blocks found
   int control;
 };
 
-// `shared` has what reading the masks and copying the costs needs.
+// `shared` lays out only what reading the masks and copying the costs needs.
 struct AuctionBatch : AssignmentBatch {
-  int32_t* counts;   // [batch, 2] rounds, and rows that were scanned; null if not asked for
-  int shift;         // 2^shift blocks of one problem: a cluster
-  int most_of_mine;  // rows of one block
+  int32_t* counts;   // [batch, 2] numbers of rounds and of scanned rows; may be null
+  int shift;         // each problem has a cluster of 2^shift blocks
+  int most_of_mine;  // greatest number of rows that a block bids for
   AuctionLayout at;
-  bool always;  // also for problems that searches solve faster; for tests
+  bool always;  // runs the auction even if searches alone are faster; for tests
 };
 
-// Where one warp is not fast enough, and the sides do not differ so much that searches soon meet a
-// free column. `asked`: see plan.h.
+// True if the problems have an auction: they are too large for one warp to be fast enough, and have
+// few spare columns. With many spare columns, searches soon meet a free one. `asked`: see plan.h.
 inline bool has_auction(const AssignmentOperands& o, const char* asked = nullptr) {
   constexpr int64_t kFewest = 192, kMostRatio = 2;
   if (asks_for(asked, "no-auction") || o.start_dual) return false;
@@ -47,7 +48,7 @@ inline bool has_auction(const AssignmentOperands& o, const char* asked = nullptr
   return asks_for(asked, "auction") || (shorter >= kFewest && longer <= kMostRatio * shorter);
 }
 
-// Sets the layout of `b`, for so many blocks.
+// Sets the layout of `b` for `blocks` blocks per problem.
 inline void lay_out_auction(AuctionBatch& b, int blocks) {
   const auto [rows, cols] = Sides(b);
   const int64_t width = (cols + 127) / 128 * 128;
@@ -76,7 +77,8 @@ inline void lay_out_auction(AuctionBatch& b, int blocks) {
   s.bytes = int(std::max(stack.used, tiles.used));
 }
 
-// Blocks of each problem: as many as leave no multiprocessor idle, as long as each has rows enough.
+// Number of blocks for each problem, a power of two. It grows as long as the blocks of all problems
+// fit on different multiprocessors and each block has at least 128 rows.
 inline int auction_blocks(const AssignmentOperands& o, int multiprocessors, int most,
                           const char* asked = nullptr) {
   if (asks_for(asked, "cluster-1")) return 1;

@@ -1,4 +1,5 @@
-// What the blocks of an auction hold, how they send each other bids, and how a warp reads a row.
+// The state that the blocks of an auction hold, how they send each other bids, and how a warp reads
+// a row.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_STATE_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_STATE_CUH_
 
@@ -12,7 +13,7 @@ namespace jaxmatch::assignment {
 
 constexpr float kFar = __builtin_huge_valf();
 
-// By one warp, from those of its lanes; all lanes return the same.
+// Called by one warp. Merges the results of its lanes; all lanes return the same.
 __device__ inline TwoLeast<float> merge(const TwoLeast<float>& own) {
   const uint32_t bits = ordered_bits(own.least);
   const uint32_t least = __reduce_min_sync(kAllLanes, bits);
@@ -21,7 +22,7 @@ __device__ inline TwoLeast<float> merge(const TwoLeast<float>& own) {
   return {from_ordered_bits(least), from_ordered_bits(__reduce_min_sync(kAllLanes, rest)), col};
 }
 
-// A bid in one number: a lower price is less, then a column and a row of lower index.
+// Packs a bid into one number. Numbers are ordered by price, then by column, then by row.
 __device__ inline uint64_t make_entry(float x, int col, int row) {
   return uint64_t(ordered_bits(x)) << 32 | uint64_t(uint32_t(col) & 0xffff) << 16 | uint32_t(row);
 }
@@ -29,14 +30,14 @@ __device__ inline int row_of_entry(uint64_t e) { return int(e & 0xffff); }
 __device__ inline int col_of_entry(uint64_t e) { return int(e >> 16 & 0xffff); }
 __device__ inline float price_of_entry(uint64_t e) { return from_ordered_bits(uint32_t(e >> 32)); }
 
-// The blocks of a cluster hold the same prices and the same matching. A row belongs to block i %
-// blocks, which bids for it. Bids go to all blocks, and every block resolves all of them.
+// All blocks of a cluster hold the same prices and the same matching. Row i belongs to block
+// i % blocks, which bids for it. Every block receives all bids and resolves them.
 template <class CostsType>
 struct AuctionState {
   using Costs = CostsType;
   using Raw = typename Costs::Raw;
   static constexpr int kPack = 4;
-  // In place of a column in a bid: a row without a choice, and one that stays unmatched.
+  // Values in place of the column of an entry: no column, and the choice to stay unmatched.
   static constexpr int kNoColumn = 0xffff, kStays = 0xfffe;
   // Special values of col4row.
   static constexpr int kFree = -1, kNoChoice = -2, kUnmatched = -3;
@@ -45,14 +46,14 @@ struct AuctionState {
   const AuctionBatch& b;
   const Cluster cluster;
   CanonicalForm<Costs, false> f;
-  const int thread, size, shift;  // 2^shift blocks
+  const int thread, size, shift;  // the cluster has 2^shift blocks
   int rows = 0, cols = 0;
   float *const price, *const next_best, *const leave;
   uint64_t* const best;
   Index *const row4col, *const col4row;
   int* const control;
   const float sign;
-  double base = 0;  // the least cost, subtracted from all
+  double base = 0;  // the least cost, which value() subtracts from all costs
   int free_rows = 0, rounds = 0, scans = 0;
 
   __device__ AuctionState(const AuctionBatch& batch, int64_t problem, Cluster blocks)
@@ -78,14 +79,16 @@ struct AuctionState {
   __device__ bool may_leave() const { return b.unmatched_cost; }
   __device__ bool cols_optional() const { return b.unmatched_cost || rows < cols; }
   __device__ bool is_mine(int i) const { return (i & (cluster.blocks - 1)) == cluster.rank; }
-  // The rows of this block, by their position among them.
+  // row_at(t) is row number t of this block, and position_of() is its inverse. rows_here() is the
+  // number of rows of this block.
   __device__ int row_at(int t) const { return t << shift | cluster.rank; }
   __device__ int position_of(int i) const { return i >> shift; }
   __device__ int rows_here() const { return (rows - cluster.rank + cluster.blocks - 1) >> shift; }
   __device__ Index* mine(int which) const {
     return f.template shared<Index>(b.at.mine) + which * b.most_of_mine;
   }
-  // What block `from` has sent to this block in a round.
+  // mail(from) holds the entries that block `from` has sent to this block in this round, and
+  // mail_count(from) holds their number.
   __device__ uint64_t* mail(int from) const {
     return f.template shared<uint64_t>(b.at.mail) +
            ((rounds & 1) * cluster.blocks + from) * b.most_of_mine;
@@ -94,7 +97,7 @@ struct AuctionState {
     return f.template shared<int>(b.at.mail_count) + (rounds & 1) * cluster.blocks + from;
   }
 
-  // By one warp: sends an entry to every block.
+  // Called by one warp. Sends an entry to every block.
   __device__ void send(int at, uint64_t entry) const {
     if (lane() < cluster.blocks) *cluster.in_block(mail(cluster.rank) + at, lane()) = entry;
   }
@@ -106,10 +109,10 @@ struct AuctionState {
     for (int from = 0; from < cluster.blocks; ++from) all += *mail_count(from);
     return all;
   }
-  // Calls body(entry) for all entries of this round, on one thread each.
+  // Calls body(entry) for all entries of this round. One thread handles each entry.
   template <class Body>
   __device__ void for_mail(const Body& body) const {
-    // Every warp has the entries of one block.
+    // Each warp handles entries of one sending block.
     const int from = warp() & (cluster.blocks - 1);
     const int count = *mail_count(from);
     for (int t = (warp() >> shift) * kWarpSize + lane(); t < count; t += size >> shift) {
@@ -125,13 +128,13 @@ struct AuctionState {
     }
   }
   __device__ float cost(int i, int j) const { return value(f.costs[int64_t(i) * f.stride + j]); }
-  // kFar if row i must be matched.
+  // The unmatched cost of row i, or kFar if the row must be matched.
   __device__ float unmatched_cost_of(int i) const {
     return may_leave() ? leave[position_of(i)] : kFar;
   }
 
-  // Calls body(j, raw, price) for the columns from `first` to `last` of row i that this lane has,
-  // and for some beyond the last column of all, which have the price -inf and any cost.
+  // Calls body(j, raw, price) for this lane's columns of row i from `first` to `last`. Also calls
+  // it for some columns of the padding, which have the price -inf and an arbitrary cost.
   template <class Body>
   __device__ void for_columns(int i, int first, int last, const Body& body) const {
     const Raw* row = f.costs + int64_t(i) * f.stride;
@@ -160,8 +163,8 @@ struct AuctionState {
     }
   }
 
-  // By one warp: the two least reduced costs in the columns from `first` to `last` of row i, of
-  // costs perturbed by less than `perturbation`, see pair_hash.h.
+  // Called by one warp. Finds the two least reduced costs of row i in the columns from `first` to
+  // `last`. Costs are perturbed by less than `perturbation` (see pair_hash.h).
   __device__ TwoLeast<float> two_least(int i, int first, int last, float perturbation) const {
     if (perturbation == 0) {
       return two_least_of(i, first, last, [](int) { return 0.0f; });
@@ -174,12 +177,13 @@ struct AuctionState {
     return two_least(i, 0, cols, perturbation);
   }
 
-  // more(j) is added to the cost of column j.
+  // Like two_least(), with more(j) added to the cost of column j.
   template <class More>
   __device__ TwoLeast<float> two_least_of(int i, int first, int last, More more) const {
     TwoLeast<float> o{kFar, kFar, INT32_MAX};
     for_columns(i, first, last, [&](int j, Raw raw, float p) {
-      // The sum is never a negative zero, as bits decide.
+      // merge() compares bits, so x must not be -0. Adding more(j), which is not negative, turns -0
+      // into 0.
       const float x = (value(raw) - p) + more(j);
       const float higher = x < o.least ? o.least : x;
       o.next = higher < o.next ? higher : o.next;
@@ -189,11 +193,11 @@ struct AuctionState {
     return merge(o);
   }
 
-  // Reads the masks, copies the costs into canonical form, and clears the rest. Every block may be
-  // written to afterwards.
+  // Reads the masks, copies the costs into canonical form, and clears the state. Afterwards, blocks
+  // may write to each other's shared memory.
   __device__ void begin() {
     choose_orientation(f, kPack);
-    f.group.size = size;  // which the orientation has reduced: all threads stay
+    f.group.size = size;  // choose_orientation() has reduced it, but all threads stay
     gather_costs(f, cluster.rank, cluster.blocks);
     rows = f.rows;
     cols = f.cols;

@@ -1,6 +1,6 @@
-// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs, from
-// one free row or, in settle_columns.cuh, from all free columns. Every thread keeps its columns in
-// registers.
+// Shortest augmenting paths (Jonker and Volgenant 1987, section 5): Dijkstra on reduced costs from
+// one free row, or from all dummy rows in settle_columns.cuh. The threads that search form a team.
+// Every thread keeps its columns in registers.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUGMENT_CUH_
 
@@ -14,7 +14,7 @@ struct Nearest {
   int pair;  // the column and its row (pair_up)
 };
 
-// The nearest column of this warp that is not settled; a free one in case of ties.
+// The nearest unsettled column of this warp. In case of ties, it is a free column if possible.
 template <class S>
 __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
                                                      const typename S::Key (&dist)[Columns<S>::N]) {
@@ -25,7 +25,7 @@ __device__ Nearest<typename S::Key> find_own_nearest(const Columns<S>& c,
   return {nearest, c.pair_with(dist, nearest)};
 }
 
-// The nearest column of the team that is not settled; a free one in case of ties.
+// The nearest unsettled column of the team. In case of ties, it is a free column if possible.
 template <class S>
 __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
                                                  const typename S::Key (&dist)[Columns<S>::N],
@@ -49,8 +49,8 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
 }
 
-// Called while the costs of one row are being loaded: prefetches those of the row that comes next
-// unless the first one shortens a path.
+// Called while the costs of one row are being loaded. Each warp prefetches the costs of the row
+// that it would scan next if the present row shortened no path.
 template <class S>
 __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
   constexpr int kLine = 128 / sizeof(typename S::Raw);
@@ -61,7 +61,7 @@ __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[C
   }
 }
 
-// Minimum over the team of numbers of any sign.
+// Minimum of x over the team. x may have any sign.
 template <class S>
 __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
   using A = typename S::Arithmetic;
@@ -78,7 +78,7 @@ __device__ typename S::Key team_min(const Columns<S>& c, typename S::Key x) {
   return x;
 }
 
-// A search: the tree of shortest paths that it has grown, and where it ends.
+// The state of a search: the tree of shortest paths so far, and where the search ends.
 template <class S>
 struct Search {
   using Key = typename S::Key;
@@ -87,17 +87,17 @@ struct Search {
   Key dist[N];  // A::kSettled once settled, and in the padding
   int pred[N];
   const Key* leave;  // unmatched costs; null if no row may be dropped
-  Key drop;          // the distance at which row drop_row is dropped
-  int drop_row;
-  bool fits;  // if false, the search still ends, but its result is not used
+  Key drop;          // length of the shortest path that ends with dropping a row
+  int drop_row;      // the row that this path drops
+  bool fits;         // if false, the search still ends, but its result is not used
   Nearest<Key> nearest;
 
   __device__ bool drops_out() const { return !(nearest.dist < drop); }
   __device__ int end() const { return drops_out() ? kNone : nearest.pair; }
   __device__ Key bound() const { return drops_out() ? drop : nearest.dist; }
 
-  // Shortens the distances of columns whose reduced costs in row i are `x`: C_ij - v_j - height is
-  // the length of the path through the row.
+  // Relaxes the edges of row i. `x` holds the reduced costs C_ij - v_j of this thread's columns.
+  // The path to column j through row i has length C_ij - v_j - height.
   __device__ void relax(const Columns<S>& c, int i, const Key (&x)[N], Key height) {
     using A = typename S::Arithmetic;
     fits = fits && c.s.fits(height);
@@ -112,8 +112,9 @@ struct Search {
   }
 };
 
-// Settles columns until the nearest is free, or a row is dropped. Returns false if it settles more
-// than there are: the number of rounds is bounded for any numbers.
+// Settles columns until a shortest path is complete: it ends at a free column, or drops a row.
+// Returns false after more rounds than there are columns, so that the loop ends whatever the
+// numbers are.
 template <class S>
 __device__ bool grow_tree(const S& s, Columns<S>& c, Search<S>& search) {
   using A = typename S::Arithmetic;
@@ -127,7 +128,7 @@ __device__ bool grow_tree(const S& s, Columns<S>& c, Search<S>& search) {
     typename S::Raws raws[Columns<S>::kPacks];
     c.load(i, raws);
 #pragma unroll
-    for (int n = 0; n < c.N; ++n) {  // its distance is final
+    for (int n = 0; n < c.N; ++n) {  // the distance of the nearest column is final
       if (c.pair[n] == nearest.pair) A::settle(search.dist[n], c.v[n]);
     }
     if (!S::kOneWarp && g.size > kWarpSize) fetch_ahead(c, search.dist);
@@ -145,8 +146,8 @@ __device__ bool grow_tree(const S& s, Columns<S>& c, Search<S>& search) {
   return true;
 }
 
-// Lowers the duals of settled columns and raises those of their rows, so that the tree stays tight.
-// Returns which columns of this thread may lie on a path of the tree.
+// Lowers the duals of settled columns and raises the duals of their rows, so that the tree stays
+// tight. Returns a bit mask of this thread's columns that the augmenting path may contain.
 template <class S>
 __device__ unsigned lower_duals(const S& s, Columns<S>& c, Search<S>& search) {
   using A = typename S::Arithmetic;
@@ -210,7 +211,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   if (g.thread == 0) {
     if (search.end() != kNone) {
       flip_path(s, root, col_of(search.end()));
-    } else {  // drop a row, and give its column to the row before it
+    } else {  // drop a row, and give its column to the row before it on the path
       const int j = s.col4row[search.drop_row];
       s.col4row[search.drop_row] = kDropped;
       if (search.drop_row != root) flip_path(s, root, j);

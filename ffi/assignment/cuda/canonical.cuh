@@ -1,4 +1,5 @@
-// Canonical form of a problem: masks, orientation, and the costs in this form.
+// Brings a problem into canonical form: applies masks, chooses the orientation, copies the costs if
+// necessary.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_CANONICAL_CUH_
 
@@ -27,7 +28,7 @@ struct CanonicalForm {
   const AssignmentBatch& b;
   Group<kIsOneWarp> group;
   const int64_t problem;
-  const int base;  // of this problem in shared memory
+  const int base;  // offset of this problem in shared memory
   int rows, cols;
   bool transposed, copied;
   bool whole;        // the problem is copied unchanged, in aligned chunks of 16 bytes
@@ -50,7 +51,7 @@ struct CanonicalForm {
   __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
   static_assert(sizeof(CostRange) == 4 * kAuctionPrices && alignof(CostRange) <= 8);
-  // What the auction of this problem has written, from word `at` on.
+  // The words that the auction of this problem has written, from word `at` on.
   template <class T>
   __device__ T* auction(int64_t at) const {
     return reinterpret_cast<T*>(b.auction + problem * auction_words(b) + at);
@@ -64,7 +65,8 @@ struct CanonicalForm {
   }
 };
 
-// Lists the true entries of a mask in order, by one warp. Returns their number.
+// Called by one warp. Lists the indices of the true entries of a mask, in order. Returns their
+// number.
 __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
   constexpr int kAhead = 8;  // loads in flight at once
   const int lane = threadIdx.x % kWarpSize;
@@ -149,8 +151,8 @@ __device__ bool choose_orientation(F& f, int pack) {
   return f.group.thread < f.group.size;
 }
 
-// Copies the costs to the workspace in the same orientation: every `blocks`-th row from the one of
-// this block on.
+// Copies costs to the workspace in the same orientation. This block copies every `blocks`-th row,
+// from row `block` on.
 template <class F>
 __device__ void copy_rows(const F& f, int block, int blocks) {
   constexpr int kAhead = 4;  // loads in flight at once
@@ -171,8 +173,8 @@ __device__ void copy_rows(const F& f, int block, int blocks) {
   }
 }
 
-// Copies the costs to shared memory, asynchronously and without registers if their size does not
-// change. All loads are in flight at once.
+// Copies the costs to shared memory. Unless 16-bit costs must be converted, copies are asynchronous
+// and bypass registers, so all loads are in flight at once.
 template <class F>
 __device__ void copy_to_shared(const F& f) {
   using Raw = typename F::Raw;
@@ -218,8 +220,8 @@ __device__ void copy_to_shared(const F& f) {
   __pipeline_wait_prior(0);
 }
 
-// Transposes the costs into the workspace, through square tiles in shared memory: every `blocks`-th
-// tile from the one of this block on.
+// Transposes costs into the workspace, through square tiles in shared memory. This block handles
+// every `blocks`-th tile, from tile `block` on.
 template <class F>
 __device__ void transpose_tiles(const F& f, int block, int blocks) {
   using Raw = typename F::Raw;
@@ -257,7 +259,7 @@ __device__ void transpose_tiles(const F& f, int block, int blocks) {
   }
 }
 
-// Copies the costs into canonical form, if necessary: all of them, or this block's part.
+// Copies the costs into canonical form if necessary. With several blocks, each copies its part.
 template <class F>
 __device__ void gather_costs(const F& f, int block = 0, int blocks = 1) {
   if (!f.copied || f.b.gathered) return;

@@ -12,7 +12,7 @@ namespace jaxmatch::assignment {
 struct Cluster {
   int blocks, rank;
 
-  // Writes before it are seen by all blocks after it.
+  // Barrier of all threads of the blocks. Writes before it are visible to all blocks after it.
   __device__ void sync() const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (blocks > 1) {
@@ -26,7 +26,8 @@ struct Cluster {
     __barrier_sync_count(1, blockDim.x);
   }
 
-  // The address in the shared memory of block `of` that `here` has in that of this block.
+  // Translates `here`, an address in this block's shared memory, to the same place in the shared
+  // memory of block `of`.
   template <class T>
   __device__ T* in_block(T* here, int of) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

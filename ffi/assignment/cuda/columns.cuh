@@ -1,5 +1,5 @@
-// The columns of one thread, in registers, in the order in which packs are read. Used by searches
-// and by the start of a single warp.
+// The columns that one thread keeps in registers, in the order in which it reads packs of K
+// adjacent columns. Used by searches and by the start of a single warp.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 
@@ -7,8 +7,8 @@
 
 namespace jaxmatch::assignment {
 
-// A column and its row in one number: (row + 1) << 16 | column. The least of several pairs is a
-// free column if there is one, else a column of the least row.
+// A column and its row in one number: (row + 1) << 16 | column. The minimum of several pairs is a
+// free column if there is one, otherwise a column of the row with the lowest index.
 __device__ inline int pair_up(int row, int col) { return (row + 1) << 16 | col; }
 __device__ inline int row_of(int pair) { return (pair >> 16) - 1; }
 __device__ inline int col_of(int pair) { return pair & 0xffff; }
@@ -30,7 +30,7 @@ struct Columns {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) start[c] = s.start(first(c));
   }
-  // Index of the first column of a pack, and of the n-th column of this thread.
+  // Index of the first column of this thread's pack c, and index of this thread's n-th column.
   __device__ int first(int c) const { return (c * g.size + g.thread) * K; }
   __device__ int at(int n) const { return first(n / K) + n % K; }
 
@@ -44,7 +44,7 @@ struct Columns {
     }
   }
 
-  // Loads the costs of row i, and computes C_ij - v_j from them.
+  // load() loads the costs of row i, reduce() computes C_ij - v_j from them, reduced() does both.
   __device__ void load(int i, typename S::Raws (&raws)[kPacks]) const {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) raws[c] = s.load(start[c], i, first(c));
@@ -60,7 +60,7 @@ struct Columns {
     reduce(raws, x);
   }
 
-  // The least pair of this warp whose x is `least`.
+  // The minimum of the pairs of this warp whose x equals `least`.
   __device__ int pair_with(const Key (&x)[N], Key least) const {
     int found[N];
 #pragma unroll
@@ -68,7 +68,8 @@ struct Columns {
     return __reduce_min_sync(kAllLanes, least_of(found));
   }
 
-  // Minimum by a tree, whose steps do not depend on each other.
+  // The minimum of x, which is overwritten. Comparisons form a tree: those of one level do not
+  // depend on each other.
   template <class T>
   __device__ static T least_of(T (&x)[N]) {
 #pragma unroll

@@ -104,11 +104,12 @@ __device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* sl
   return x;
 }
 
-// Upper bound on the gap, proved by the column duals: the sum over rows of (reduced cost of the
-// chosen column, or unmatched cost of a dropped row) minus (least of these over all choices of the
-// row), plus the sum of -v_j over unmatched optional columns. Rounding is monotone, so the true
-// minimum of a row is among the entries whose rounded reduced costs attain the rounded minimum. For
-// those the error is known exactly.
+// Upper bound on the gap, proved by the column duals. It is the sum of two parts:
+//   - over all rows, what the row pays minus the least that it could pay at these duals. A row pays
+//     the reduced cost of its column, or its unmatched cost if it is dropped;
+//   - over all unmatched columns, -v_j, if columns may stay unmatched.
+// Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
+// costs attain the rounded minimum. The rounding errors of these entries are known exactly.
 template <class S>
 __device__ double prove_gap(const S& s) {
   const auto& f = s.f;
@@ -173,7 +174,7 @@ __device__ void write_failure(const F& f, Status status) {
   }
 }
 
-// Results of masked rows or columns: no partner, dual 0.
+// Writes the results of masked rows or columns: no partner, dual 0.
 template <class G>
 __device__ void write_masked(const G& g, const uint8_t* mask, int64_t size, int64_t start,
                              int32_t* partner, void* dual, Dtype dtype) {

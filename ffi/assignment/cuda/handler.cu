@@ -1,4 +1,5 @@
-// The target jaxmatch_assignment on CUDA: launches one kernel for the whole batch.
+// The target jaxmatch_assignment on CUDA: launches one kernel for the whole batch, after an auction
+// kernel if that helps.
 #include <cstdlib>
 #include <string>
 
@@ -13,15 +14,15 @@ namespace jaxmatch::assignment {
 
 namespace {
 
-// Starts the auction of every problem, whose results are there for later kernels of the stream.
+// Launches the auctions of all problems. Later kernels of the stream read their results.
 ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const char* asked,
                           cudaStream_t stream) {
   const AuctionKernel kernel = auction_kernel(o.cost_dtype);
   const void* address = reinterpret_cast<const void*>(kernel);
-  // Code for older GPUs, which a driver has translated for this one, knows no clusters.
+  // Code that was compiled for older GPUs and translated by the driver does not support clusters.
   cudaFuncAttributes code;
   JAXMATCH_CUDA_CHECK(cudaFuncGetAttributes(&code, address));
-  const int most_blocks = code.ptxVersion >= 90 ? 8 : 1;  // 8 is the portable size
+  const int most_blocks = code.ptxVersion >= 90 ? 8 : 1;  // 8 is the portable cluster size
   const int blocks = auction_blocks(o, gpu.multiprocessors, most_blocks, asked);
   AuctionBatch b = make_auction(o, blocks);
   b.always = asks_for(asked, "auction");
@@ -69,7 +70,7 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   }
   const AssignmentKernel kernel = plan.one_warp ? warp_kernel(plan.columns_per_lane, b.cost_dtype)
                                                 : block_kernel(plan.threads / 32, b.cost_dtype);
-  constexpr int kAlwaysThere = 48 << 10;  // bytes that every kernel may use
+  constexpr int kAlwaysThere = 48 << 10;  // bytes of shared memory that any kernel may use
   if (plan.bytes > kAlwaysThere) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }

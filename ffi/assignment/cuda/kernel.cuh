@@ -1,5 +1,5 @@
-// Exact assignment by Jonker and Volgenant (1987), one problem for each warp or block: the whole
-// solve, from the costs to the certificate, in one launch.
+// Exact assignment by Jonker and Volgenant (1987), one problem for each warp or block. One launch
+// does the whole solve, from the costs to the certificate.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 
@@ -89,7 +89,7 @@ __device__ Outcome search(const S& s, Columns<S>& c, int count) {
   return outcome;
 }
 
-// What is known of the column minima: nothing, their rows in pred, or also their values in v.
+// What is known about the column minima: nothing; their rows, in pred; or also their values, in v.
 enum class Minima { kUnknown, kRows, kValues };
 
 // Puts the column minima into v and pred.
@@ -108,12 +108,13 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& m
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
-  // Without the prices of the auction, searches would be long: a wider arithmetic can hold them.
+  // Searches would take long without the prices of the auction. A wider arithmetic can use these
+  // prices.
   if (S::Arithmetic::kWatched && warm.held && !warm.use) return Outcome::kTooWide;
   if (!warm.use && !s.cols_optional) find_minima(s, minima);
   minima = Minima::kUnknown;  // the solve overwrites them
   g.sync();
-  // Only the threads that have columns search; the others wait.
+  // Only the threads that have columns search; the other threads wait.
   constexpr int kColumns = Columns<S>::N;
   const int threads = s.f.b.all_search ? g.size : (s.cols + kColumns - 1) / kColumns;
   const typename S::G team{g.thread, (threads + kWarpSize - 1) / kWarpSize * kWarpSize, 2};
@@ -125,7 +126,7 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& m
   }
   const int count = list_free_rows(s);
   const bool infeasible = s.control[kInfeasibleFlag], too_wide = s.control[kTooWideFlag];
-  g.sync();  // before a search sets one of the flags
+  g.sync();  // all threads have read the flags before a search sets one
   if (infeasible) return Outcome::kInfeasible;
   if (too_wide) return Outcome::kTooWide;
   if (S::kOneWarp || g.thread < team.size) {
@@ -144,7 +145,8 @@ __device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& m
   return s.control[kTooWideFlag] ? Outcome::kTooWide : Outcome::kSolved;
 }
 
-// True if a sum over all pairs, or one number, might reach 2^61.
+// True if costs of this magnitude are too large: one of them, or their sum over all pairs of a
+// matching, might reach 2^61.
 template <class F>
 __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   constexpr uint64_t kMost = uint64_t(1) << 61;
@@ -152,15 +154,16 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
   return magnitude >= kMost / pairs + (kMost % pairs != 0);
 }
 
-// Solves the problem in arithmetic A and writes its results. With `scan`, it first scans all costs.
-// Returns false if sums may round or leave their range, so that a wider arithmetic must decide.
+// Solves the problem in arithmetic A and writes its results. With `scan`, it first determines the
+// range of the costs. Returns false if sums may round or leave the range of A. Then a wider
+// arithmetic must solve the problem.
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
                            bool scan, CostRange& found, Minima& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
-  // Of another arithmetic, in which integers may have been rounded.
+  // The values of minima come from another arithmetic, which may have rounded integers.
   if (minima == Minima::kValues) minima = F::Costs::kIntegral ? Minima::kUnknown : Minima::kRows;
   clear(s);
   f.group.sync();
@@ -211,8 +214,8 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
   return true;
 }
 
-// The range of the unmatched costs. `overflow`: a sum over all pairs might reach 2^61. `whole`: all
-// of them are integers.
+// Returns the range of the unmatched costs. Sets `overflow` if a sum over all pairs might reach
+// 2^61, and `whole` if all unmatched costs are integers.
 template <class F>
 __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
@@ -240,7 +243,7 @@ __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   return found;
 }
 
-// Solves problems that float32 cannot decide. Never inlined, so that the path of float32 needs
+// Solves problems for which float32 is not exact. Never inlined, so that the code for float32 needs
 // fewer registers.
 template <int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, bool overflow,
@@ -255,7 +258,8 @@ __device__ __noinline__ void solve_wider(const F f, const CostRange unmatched, b
       return;
     }
     if (F::Costs::kIntegral || factor != sign) break;
-    // Sums of the largest doubles along a path would overflow to infinity, which means forbidden.
+    // Scales down huge costs: their sums along a path would overflow to infinity, which means
+    // forbidden.
     factor = sign * ldexp(1.0, -14 - ilogb(double(f.rows + 1)));
   }
   if constexpr (kLong && F::Costs::kIntegral) {
@@ -308,10 +312,11 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
                                    warp * b.shared.bytes);
 }
 
-// Blocks that should fit on one multiprocessor at once, for which registers are limited.
+// Number of blocks that should fit on one multiprocessor at once. The compiler limits the registers
+// of a thread accordingly.
 constexpr int blocks_at_once(int warps) { return warps <= 12 ? 2 : 1; }
 
-// One block for each problem, of at most `kMostWarps` warps. If the limit is low, each thread may
+// One block of at most `kMostWarps` warps for each problem. With a lower limit, each thread may
 // have more registers.
 template <class Costs, int C, int kMostWarps>
 __global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWarps))

@@ -18,13 +18,13 @@ namespace jaxmatch::assignment {
 using AssignmentKernel = void (*)(AssignmentBatch);
 using AuctionKernel = void (*)(AuctionBatch);
 
-// Kernel with one warp for each problem, chosen by columns for each lane; not for int64.
+// Returns the kernel with one warp for each problem and this many columns per lane; not for int64.
 template <class Costs>
 AssignmentKernel pick_warp_kernel(int columns_per_lane);
-// Kernel with one block for each problem, chosen by warps of a block.
+// Returns the kernel with one block of this many warps for each problem.
 template <class Costs>
 AssignmentKernel pick_block_kernel(int warps);
-// Kernel with one cluster of blocks for each problem.
+// Returns the kernel with one cluster of blocks for each problem.
 template <class Costs>
 AuctionKernel pick_auction_kernel();
 

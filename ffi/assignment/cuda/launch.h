@@ -1,4 +1,4 @@
-// Launch of the batched assignment kernels, for all handlers that solve assignments.
+// Launches the batched assignment kernels, for all handlers that solve assignments.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_LAUNCH_H_
 
@@ -9,7 +9,8 @@
 
 namespace jaxmatch::assignment {
 
-// Solves the whole batch in one launch. If workspace_costs is 0, copies are made in shared memory.
+// Solves the whole batch in one launch, after one launch for the auctions if `b.auction` is set. If
+// workspace_costs is 0, copies are made in shared memory.
 ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream);
 
 }  // namespace jaxmatch::assignment

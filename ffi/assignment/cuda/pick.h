@@ -1,4 +1,5 @@
-// The kernel for a type of costs. Not for files that define the templates: all would be compiled.
+// Picks the kernel for a type of costs. Files that define the kernel templates must not include
+// this header: they would compile the kernels of all types.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_PICK_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_PICK_H_
 

@@ -19,14 +19,14 @@ struct Sides {
         cols(o.unmatched_cost ? o.m : std::max(o.n, o.m)) {}
 };
 
-// One line for each kernel and its parameters; the first that fits is taken. The size of the batch
-// does not matter: up to 128 columns one warp is faster than a block of four for 16 to 4096
-// problems, or within 4 % (`kernels` in benchmarks/results/assignment_gpu.json).
-// benchmarks/notes/assignment_gpu.md tells how the efforts were found.
+// A kernel and its parameters. choose() takes the first entry of kChoices that fits. The choice
+// does not depend on the size of the batch: up to 128 columns, one warp is at most 4 % slower than
+// a block of four, for 16 to 4096 problems (`kernels` in benchmarks/results/assignment_gpu.json).
+// benchmarks/notes/assignment_gpu.md describes how the efforts were found.
 struct Choice {
   int64_t most_cols;
   int columns_per_lane;
-  int most_warps;  // for each problem, one for every 32 columns
+  int most_warps;  // a problem has a warp for every 32 columns, but at most this many
   Effort effort;
 
   bool one_warp() const { return most_warps == 1; }
@@ -37,17 +37,18 @@ constexpr Choice kChoices[] = {
     {64, 2, 1, {0.5, 0, 0, 0}},           // one warp
     {128, 4, 1, {0.5, 0, 0, 0}},          // one warp
     {256, 4, 8, {4, 0.25, 1, 64}},        // eight warps bid, one searches
-    {512, 4, 12, {4, 0.25, 1, 64}},       // three or four search
-    {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one for every 256 columns
+    {512, 4, 12, {4, 0.25, 1, 64}},       // three or four warps search
+    {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one warp searches for every 256 columns
 };
 
-// `asked`: requests of tests and measurements, separated by commas, or null.
-// - "block": a block even where a warp would do.
-// - "auction": an auction wherever there is room for its results, "no-auction": nowhere;
-//   "cluster-1", "cluster-2": with so many blocks for each.
-// - "all-search": no warp waits while others search. This is for racecheck of compute-sanitizer,
-//   which reports hazards across a barrier of the whole block once a part of it has used another
-//   barrier, in any program.
+// True if `asked` contains `what`. `asked` holds requests of tests and measurements, separated by
+// commas, or is null:
+// - "block": use a block even if a warp would do.
+// - "auction": run an auction wherever there is room for its results. "no-auction": never run one.
+// - "cluster-1", "cluster-2": use at most this many blocks for each auction.
+// - "all-search": no warp waits while others search. This is for racecheck of compute-sanitizer. In
+//   any program, racecheck reports hazards across a block-wide barrier once some warps of the block
+//   have used another barrier.
 inline bool asks_for(const char* asked, std::string_view what) {
   return asked != nullptr && std::string_view(asked).find(what) != std::string_view::npos;
 }
@@ -56,7 +57,8 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
   const bool block = asks_for(asked, "block");
   const Sides sides(o);
   for (const Choice& choice : kChoices) {
-    // 128-bit sums and requests for blocks exclude kernels of one warp.
+    // Kernels of one warp are not used for int64, which may need 128-bit sums, or if a block is
+    // requested.
     if (choice.one_warp() && (block || o.cost_dtype == Dtype::kS64)) continue;
     if (sides.cols <= choice.most_cols) return choice;
   }
@@ -68,7 +70,7 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
 constexpr int64_t kMostShared = 10 << 10;
 
 // If shared memory has room for kProblemsAtOnce problems of one warp, kProblemsPerBlock of them
-// share a block: a multiprocessor holds half as many blocks as warps.
+// share a block, because a multiprocessor holds only half as many blocks as warps.
 constexpr int kProblemsPerBlock = 2, kProblemsAtOnce = 32;
 
 inline int warps_per_problem(const Choice& choice, int64_t cols) {
@@ -79,12 +81,12 @@ inline bool may_transpose(const AssignmentOperands& o) {
   return !o.unmatched_cost && (o.n > o.m || o.col_mask);
 }
 
-// True if a problem may need a copy in canonical form.
+// True if a problem may need a copy of its costs in canonical form.
 inline bool may_copy(const AssignmentOperands& o) {
   return o.row_mask || o.col_mask || may_transpose(o) || size_of(o.cost_dtype) == 2;
 }
 
-// Allocates shared memory.
+// Assigns offsets in shared memory, aligned to 16 bytes.
 struct SharedStack {
   int64_t used = 0;
   int take(int64_t bytes) {
@@ -100,7 +102,8 @@ inline int64_t shared_copy_bytes(const AssignmentOperands& o, const Choice& choi
   return rows * copied_stride(cols, choice.columns_per_lane, true) * word;
 }
 
-// `ties`: with room for the start for ties (start_ties.cuh), where it may be of use.
+// Lays out the shared memory of one problem. `ties`: reserves room for the start for ties
+// (start_ties.cuh) if it may be useful.
 inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, bool copy_in_shared,
                             bool ties) {
   // The start for ties holds a bit for every pair.
@@ -145,7 +148,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   return s;
 }
 
-// Number of costs of a copy in the workspace, for each problem; 0 if none is ever needed.
+// Number of costs in a problem's copy in the workspace; 0 if no copy is ever needed.
 inline int64_t copied_costs(const AssignmentOperands& o) {
   const Sides sides(o);
   return may_copy(o) ? sides.rows * copied_stride(sides.cols, 4, false) : 0;
@@ -159,7 +162,7 @@ struct Plan {
 };
 
 // Sets the layout and the effort of `b`. `most_bytes` is the limit of shared memory; the plan
-// exceeds it if there is no smaller layout.
+// exceeds it if even the smallest layout does.
 inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, asked);
   const bool in_shared = (may_copy(b) && b.workspace_costs == 0) ||

@@ -1,6 +1,6 @@
-// Price refinement (Goldberg 1997, section 4): the pairs of an auction cost their rows up to
-// epsilon more than the least. Lower duals make nearly all of them tight, so that few rows are left
-// to searches.
+// Price refinement (Goldberg 1997, section 4). After an auction, rows pay up to epsilon more than
+// their cheapest choice costs. Lowering duals makes nearly all pairs tight, so that few rows are
+// left to searches.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
 
@@ -8,8 +8,8 @@
 
 namespace jaxmatch::assignment {
 
-// Matches rows as the auction did, and lists those that have a column or stay unmatched. Returns
-// their number.
+// Matches rows as the auction did. Lists the rows that have a column or stay unmatched, and returns
+// the length of the list.
 template <class S>
 __device__ int take_pairs(const S& s, Index* list) {
   const auto& g = s.group;
@@ -33,9 +33,10 @@ __device__ void unmatch(const S& s, int i) {
   s.col4row[i] = kNone;
 }
 
-// By one warp: what row i pays becomes its dual. Where another column would cost it less, `low`,
-// the next dual of that column, falls until it would cost as much. Returns true if the row should
-// move instead: to be unmatched, or to a free column whose dual must stay 0.
+// Called by one warp. Sets the dual of row i to what the row pays. If another column would be
+// cheaper, lowers `low`, that column's dual for the next round, until the column costs as much.
+// Returns true if the row should give up its column instead, because a cheaper choice has a fixed
+// price: staying unmatched, or a free column whose dual must stay 0.
 template <class S, class Word>
 __device__ bool hold_row(const S& s, int i, Word* low) {
   using Key = typename S::Key;
@@ -57,9 +58,9 @@ __device__ bool hold_row(const S& s, int i, Word* low) {
   return __any_sync(kAllLanes, moves);
 }
 
-// Lowers duals by label correction, all rows at the same duals in each round, until the pairs of
-// the auction are tight. Where its matching was not optimal, this would not end: after some rounds,
-// the rows whose pairs may not be tight are free.
+// Lowers duals by label correction until the pairs of the auction are tight. In each round, all
+// rows see the same duals. If the matching of the auction is not optimal, label correction would
+// never end. So after kMostRounds rounds, the rows whose pairs may not be tight become free.
 template <class S>
 __device__ void refine_prices(const S& s) {
   using Key = typename S::Key;

@@ -7,8 +7,8 @@
 
 namespace jaxmatch::assignment {
 
-// Calls body(j, C_ij - v_j) for the columns of row i that this lane has in `kPacks` packs from
-// column `first` on, in order. In the padding costs are arbitrary, but v makes the columns
+// Calls body(j, C_ij - v_j) in order for this lane's columns of row i: those of `kPacks` packs per
+// lane, from column `first` on. Columns of the padding have arbitrary costs, but their v makes them
 // infinitely far.
 template <int kPacks, class S, class Body>
 __device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
@@ -29,7 +29,7 @@ __device__ void for_some_columns(const S& s, int i, int first, const Body& body)
   }
 }
 
-// The same for all columns of the row, with several loads in flight at once.
+// Like for_some_columns(), for all columns of the row and with several loads in flight at once.
 template <class S, class Body>
 __device__ void for_each_column(const S& s, int i, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
@@ -55,19 +55,20 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Passes every cost to `range`, until that gives up. With `kMinima` it stores the least cost of
-// each column in v and the first row that attains it in pred.
+// Passes every cost to `range`, until `range` gives up. With `kMinima`, it also stores the least
+// cost of each column in v, and the first row that attains it in pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
   using Key = typename S::Key;
-  // A single warp reads packs of columns; of several warps, each thread has one column.
+  // A single warp reads packs of columns. With several warps, each thread reads one column.
   constexpr int kColumns = S::kOneWarp ? S::K : 1, kAhead = S::kOneWarp ? 8 / S::K : 16;
   const auto& g = s.group;
   if (s.rows == 0) return;
   const int lane_j = g.lane() * kColumns;
   if (g.thread * kColumns - lane_j < s.cols) range.begin(s.costs[min(g.thread, s.cols - 1)]);
-  // Whole warps take part. Threads beyond the last column read it again, which changes nothing.
+  // Whole warps take part: threads beyond the last column read the last column again, which changes
+  // nothing.
   for (int j = g.thread * kColumns; j - lane_j < s.cols; j += g.size * kColumns) {
     Key least[kColumns];
     int argmin[kColumns];
@@ -122,7 +123,8 @@ __device__ void scan_costs(const S& s, Range& range) {
   }
 }
 
-// Scans the costs, with column minima if they are used. Returns false if `range` failed.
+// Scans the costs. Unless columns may stay unmatched, it also finds the column minima. Returns
+// false if `range` failed.
 template <class S, class Range>
 __device__ bool scan_with(const S& s, Range range, CostRange& found) {
   if (s.cols_optional) {
@@ -142,7 +144,7 @@ __device__ CostRange scan_cost_range(const S& s) {
   return found;
 }
 
-// Restores the column minima in v, from their rows in pred.
+// Restores the column minima in v. pred still holds their rows.
 template <class S>
 __device__ void load_minima(const S& s) {
   for (int j = s.group.thread; j < s.cols; j += s.group.size) {

@@ -1,5 +1,5 @@
-// Columns that stay unmatched must have the greatest dual, 0, which a warm start may have put
-// lower.
+// Restores the dual 0 of unmatched columns. Unmatched columns must have the greatest dual, which is
+// 0, but a warm start may have lowered their duals.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_SETTLE_COLUMNS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_SETTLE_COLUMNS_CUH_
 
@@ -8,7 +8,7 @@
 namespace jaxmatch::assignment {
 
 // Begins a search for the nearest free column whose dual is below `ceiling`. Returns false if there
-// is none.
+// is no such column.
 template <class S>
 __device__ bool begin_settling(const S& s, Columns<S>& c, Search<S>& search,
                                typename S::Key ceiling) {
@@ -25,7 +25,7 @@ __device__ bool begin_settling(const S& s, Columns<S>& c, Search<S>& search,
     if (c.pair[n] == kNoPair || (is_free && !low)) A::settle(search.dist[n], c.v[n]);
   }
   if (!(team_min(c, c.least_of(wanted)) < A::kInfinity)) return false;
-  search.leave = nullptr;  // dummy rows hold the columns of all rows that are not dropped
+  search.leave = nullptr;  // no path may drop a row: a dummy row holds its private column
   search.drop = A::kForbidden;
   search.drop_row = kNone;
   search.fits = true;
@@ -38,8 +38,9 @@ __device__ bool begin_settling(const S& s, Columns<S>& c, Search<S>& search,
   return true;
 }
 
-// By one thread: moves the rows of the path to column `j` by one column. The column in which the
-// path began is free with the dual `lower`, unless a dropped row began the path.
+// Called by one thread. Moves the rows of the path that ends at column `j` by one column each. If
+// the path began at a column, this column becomes free, with the dual `lower`. If the path began at
+// a dropped row, this row now has a column.
 template <class S>
 __device__ void shift_path(const S& s, int j, typename S::Key lower) {
   for (int left = s.rows; left >= 0; --left) {
@@ -58,13 +59,17 @@ __device__ void shift_path(const S& s, int j, typename S::Key lower) {
   s.v[j] = lower;
 }
 
-// Restores v_j = 0 for unmatched columns. Conceptually, each unmatched column has a dummy row with
-// cost 0 in every column. Dummy rows are identical, so one search, in which every column starts at
-// distance `ceiling - v_j`, finds the shortest path from any of them to a free column whose dual is
-// too low. Each search settles one such column and lowers `ceiling`, the dual of the columns that
-// dummy rows hold. The constant is added back at the end. Where rows may be dropped, each has a
-// column of its own, at its unmatched cost and with the dual `ceiling`: dummy rows reach dropped
-// rows at distance 0.
+// Restores v_j = 0 for unmatched columns.
+//
+// Conceptually, each unmatched column has a dummy row with cost 0 in every column. Dummy rows are
+// identical, so one search starts from all of them: every column begins at distance
+// `ceiling - v_j`. The search finds the shortest path to a free column whose dual is too low, moves
+// the rows of the path, and lowers `ceiling`, the dual of the columns that dummy rows hold. At the
+// end, `ceiling` is subtracted from all duals.
+//
+// If rows may be dropped, each row also has a private column. Its cost is the unmatched cost of the
+// row, and its dual is `ceiling`. A dropped row holds its private column, and dummy rows hold the
+// others. So dummy rows reach dropped rows at distance 0.
 template <class S>
 __device__ Outcome settle_free_columns(const S& s, Columns<S>& c) {
   using A = typename S::Arithmetic;
@@ -76,7 +81,8 @@ __device__ Outcome settle_free_columns(const S& s, Columns<S>& c) {
     if (!begin_settling(s, c, search, ceiling)) break;
     if (!grow_tree(s, c, search)) return Outcome::kInfeasible;
     g.sync();
-    // Free columns that are not too low leave the tree, whose other columns have rows.
+    // Free columns that are not too low get their new dual here. They are no longer marked as
+    // settled, because lower_duals() expects a row for every settled column.
     const Key lower = ceiling - search.bound();
 #pragma unroll
     for (int n = 0; n < c.N; ++n) {
@@ -99,7 +105,7 @@ __device__ Outcome settle_free_columns(const S& s, Columns<S>& c) {
   }
   for (int j = g.thread; j < s.cols; j += g.size) {
     const Key x = s.v[j] - ceiling;
-    s.v[j] = x < 0 ? x : Key(0);  // rounding may leave it above
+    s.v[j] = x < 0 ? x : Key(0);  // rounding may leave x above 0
     if (s.row4col[j] != kNone) s.u[s.row4col[j]] += ceiling;
   }
   return Outcome::kSolved;

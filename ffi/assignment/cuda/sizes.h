@@ -12,14 +12,14 @@
 
 namespace jaxmatch::assignment {
 
-// Number of int32 that the workspace needs for the copy of one problem; 0 if the copy fits in
-// shared memory.
+// Number of int32 words that the workspace needs for the copy of one problem. It is 0 if no copy is
+// needed or if the copy fits in shared memory.
 inline int64_t workspace_words(const AssignmentOperands& o) {
   const auto [rows, cols] = Sides(o);
   if (!may_copy(o)) return 0;
   const int64_t longs = size_of(o.cost_dtype) == 8 ? 2 : 1;
-  // The state of a problem takes at most 42 bytes of shared memory for each row and column. A
-  // problem of one warp shares the memory of its multiprocessor with others.
+  // The state of a problem takes at most 42 bytes of shared memory for each row and column. The
+  // limit is lower for problems of one warp, because many of them share a multiprocessor.
   const int pack = cols <= 32 ? 1 : cols <= 64 ? 2 : 4;
   const int64_t copy = 4 * longs * rows * copied_stride(cols, pack, true);
   const int64_t most = cols <= 128 ? 48 << 10 : 72 << 10;
@@ -27,7 +27,7 @@ inline int64_t workspace_words(const AssignmentOperands& o) {
   return longs * copied_costs(o);
 }
 
-// Operands of problems with n rows and m columns. Of pointers, it only matters which are null.
+// Operands of problems with n rows and m columns. Pointers only show which operands are present.
 inline AssignmentOperands example(int64_t n, int64_t m, Dtype dtype, bool row_mask, bool col_mask,
                                   bool unmatched_cost) {
   static const uint8_t there = 1;

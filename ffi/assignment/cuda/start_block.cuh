@@ -7,9 +7,9 @@
 
 namespace jaxmatch::assignment {
 
-// Column reduction: a row is matched to the last of the columns that have their minimum in this row
-// (pred_j is the row of the minimum, v_j the minimum). Afterwards pred_i marks the rows with more
-// than one such column.
+// Column reduction: column j has its minimum v_j in row pred_j. Each row is matched to the last
+// column that has its minimum in this row. Afterwards, pred_i is 1 if row i has more than one such
+// column, else 0.
 template <class S>
 __device__ void match_minima(const S& s) {
   const auto& g = s.group;
@@ -27,7 +27,7 @@ __device__ void match_minima(const S& s) {
     if (chosen[i] == j) {
       s.row4col[j] = Index(i);
     } else {
-      s.col4row[i] = kDropped;  // a temporary mark: more than one
+      s.col4row[i] = kDropped;  // a temporary mark: more than one such column
     }
   }
   g.sync();
@@ -38,9 +38,9 @@ __device__ void match_minima(const S& s) {
   g.sync();
 }
 
-// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
-// slack to the second least reduced cost of the row. The pair stays tight. All rows do this at
-// once: meanwhile, the duals of other columns only drop.
+// Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
+// the second best column of the row is as good. The pair stays tight. All rows may do this at once,
+// because the duals of the other columns only drop meanwhile.
 template <class S>
 __device__ void transfer_reductions(const S& s) {
   using A = typename S::Arithmetic;
@@ -74,7 +74,7 @@ __device__ void transfer_reductions(const S& s) {
   g.sync();
 }
 
-// By one warp; all lanes return the same.
+// The two least reduced costs of row i. Called by one warp; all lanes return the same.
 template <class S>
 __device__ TwoLeast<typename S::Key> two_least(const S& s, int i) {
   using A = typename S::Arithmetic;
@@ -108,8 +108,9 @@ __device__ void match_rows(const S& s) {
   g.sync();
 }
 
-// Matching from good duals: every row takes its best column, unless it is better off without one;
-// if several rows want a column, the least row takes it. Duals do not change.
+// Finds a matching from good duals: every row takes its best column, unless staying unmatched is
+// cheaper. If several rows want a column, the row with the lowest index takes it. Column duals do
+// not change.
 template <class S>
 __device__ void match_best(const S& s) {
   const auto& g = s.group;
@@ -132,17 +133,19 @@ __device__ void match_best(const S& s) {
   match_rows(s);
 }
 
-// Outcomes of a bid other than a column, which the bidder takes from its row, if it has one.
+// Values of Bid::col other than a column: the warp has no row, the row stays free, or the row is
+// dropped.
 enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
 
 template <class Key>
 struct Bid {
-  int col;  // or an Offer
-  int displaced;
+  int col;          // the column that the row takes, or an Offer
+  int displaced;    // the row that had the column, or kNone
   Key price, dual;  // the new v of the column and u of the row
 };
 
-// The rarer cases: the row may stay unmatched, has no allowed column, or has several best columns.
+// Handles the rarer cases: the row may stay unmatched, has no allowed column, or has several best
+// columns, or a number is out of range.
 template <class S>
 __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typename S::Key> two) {
   using A = typename S::Arithmetic;
@@ -217,16 +220,21 @@ __device__ void apply_bid(const S& s, int i, const Bid<typename S::Key>& bid) {
 }
 
 // Augmenting row reduction. Free rows are dealt out to the warps, and each warp bids for one row at
-// a time. A displaced row bids again at once, by the warp that displaced it, `budget` times in all.
-// The warps of a block bid in rounds, at the same prices. Bids on different columns do not disturb
-// each other, since prices only drop. Of several bids on one column the one of the first warp wins,
-// and the other rows bid again. The result does not depend on the speed of the warps. Fewer than
-// `crowd` bidders mean a price war, which searches end sooner.
+// a time. A warp that displaces another row bids for that row next, as long as its share of
+// `budget` lasts.
+//
+// All warps of the block bid in rounds, at the same prices. Bids on different columns do not
+// interfere, since prices only drop. If several warps bid on one column, the first warp wins, and
+// the other rows bid again. So the result does not depend on the speed of the warps.
+//
+// Reduction stops once fewer than `crowd` warps bid and no rows wait: a few rows bidding against
+// each other are matched sooner by searches.
 template <class S>
 __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
   const auto& g = s.group;
   const int lane = g.lane(), warps = g.warps();
-  // The first warp that bids on a column, as a number that is less in later rounds.
+  // The first warp that bids on each column, plus a tag. The tag falls from round to round, so bids
+  // of later rounds replace older ones.
   int* claim = s.f.template shared<int>(s.f.b.shared.claim);
   for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
   g.sync();

@@ -1,7 +1,7 @@
-// Start for heavily tied costs: maximum matching on the tight pairs, which are stored as bits, by
-// breadth-first search from all free rows at once (Hopcroft and Karp 1973). If it finds no more
-// paths, the dual update of the Hungarian method follows. Dijkstra searches would scan tied rows
-// one by one.
+// Start for heavily tied costs: a maximum matching on the tight pairs, which are stored as bits. It
+// uses breadth-first search from all free rows at once (Hopcroft and Karp 1973). When there are no
+// more paths, the dual update of the Hungarian method follows. Dijkstra searches would scan tied
+// rows one by one.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 
@@ -9,23 +9,23 @@
 
 namespace jaxmatch::assignment {
 
-// Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4, as ballots over the packs of a warp
-// return them.
+// Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4. This is the order in which ballots over
+// the packs of a warp return bits.
 constexpr int kTightPack = 4;
 __device__ inline int tight_word(int j) { return j / 128 * kTightPack + j % kTightPack; }
 __device__ inline unsigned tight_bit(int j) { return 1u << (j % 128 / kTightPack); }
 
-// Alternating trees, in shared memory. Rows are in a tree if their root is not kNone.
+// Alternating trees, in shared memory. A row is in a tree if its root is not kNone.
 template <class S>
 struct Forest {
   const S& s;
-  const int words;  // of bits, for each row
-  uint32_t* const tight;
-  uint32_t* const visited;  // columns in trees
-  int* const claim;         // [cols] the lowest index of a row that reaches the column
-  int* const end;           // [rows] by root: the lowest free column of its tree
-  Index* const root;        // [rows]
-  Index* const frontiers;   // two of [rows], alternating
+  const int words;          // number of words that hold a bit for each column
+  uint32_t* const tight;    // [rows, words] tight pairs
+  uint32_t* const visited;  // [words] columns in trees
+  int* const claim;         // [cols] lowest index of a row that reaches it; kNone once in a tree
+  int* const end;           // [rows] for each root, the first free column of its tree
+  Index* const root;        // [rows] root of the tree of each row, or kNone
+  Index* const frontiers;   // two lists [rows] of rows, used alternately
   int* const counter;       // sizes of the frontiers, the number of paths, the least slack
 
   __device__ explicit Forest(const S& state)
@@ -45,8 +45,8 @@ struct Forest {
   }
 };
 
-// By one warp: the bits of the columns of row i for which `test(j, C_ij - v_j)` is true. Lane w
-// returns word w.
+// Called by one warp. Sets the bits of the columns of row i for which `test(j, C_ij - v_j)` is
+// true. Lane w returns word w.
 template <class S, class Test>
 __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   uint32_t mine = 0;
@@ -65,8 +65,8 @@ __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   return mine;
 }
 
-// Returns u_i = min_j C_ij - v_j, and in `mine` the bits of the columns that attain it. The reduced
-// costs of the row must fit in registers.
+// Returns u_i = min_j C_ij - v_j, and in `mine` the bits of the columns that attain it. The row
+// must fit in `kPacks` packs per lane, so that its reduced costs stay in registers.
 template <int kPacks, class S>
 __device__ typename S::Key find_tight_row(const S& s, int i, uint32_t& mine) {
   typename S::Key x[kPacks * kTightPack], least = S::Arithmetic::kForbidden;
@@ -109,9 +109,10 @@ __device__ void find_tight_pairs(const Forest<S>& t) {
   g.sync();
 }
 
-// Grows alternating trees from the free rows along tight pairs, level by level, until each reaches
-// a free column or cannot grow. A column joins the tree of the least row that reaches it. Returns
-// the number of trees that reached a free column.
+// Grows alternating trees from the free rows along tight pairs, level by level, until each tree
+// reaches a free column or cannot grow. If several rows reach a column at the same level, it joins
+// the tree of the row with the lowest index. Returns the number of trees that reached a free
+// column.
 template <class S>
 __device__ int grow_forest(const Forest<S>& t, int free_count) {
   const S& s = t.s;
@@ -135,7 +136,7 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
     const Index* frontier = t.frontiers + (level & 1) * s.rows;
     Index* next = t.frontiers + (~level & 1) * s.rows;
     int* next_count = &t.counter[~level & 1];
-    // One lane for each word of each row, so that a warp has several rows.
+    // Each lane handles one word of one row, so that a warp handles several rows.
     for (int at = g.thread; at < count * t.words; at += g.size) {
       const int i = frontier[at / t.words], w = at % t.words;
       if (t.end[t.root[i]] != INT32_MAX) continue;
@@ -149,7 +150,7 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
     for (int j = g.thread; j < s.cols; j += g.size) {
       const int i = t.claim[j];
       if (i == INT32_MAX || i == kNone) continue;
-      t.claim[j] = kNone;  // less than any row, so that it joins no other tree
+      t.claim[j] = kNone;  // less than any row, so that the column joins no other tree
       atomicOr(&t.visited[tight_word(j)], tight_bit(j));
       s.pred[j] = Index(i);
       const int owner = s.row4col[j], root = t.root[i];
@@ -180,8 +181,8 @@ __device__ int flip_paths(const Forest<S>& t, int free_count) {
   return list_free_rows(s);
 }
 
-// Dual update, when all trees are complete: raises u of their rows and lowers v of their columns
-// until a new pair is tight.
+// Dual update, for when no tree can grow: raises u of the rows in trees and lowers v of the columns
+// in trees, until a new pair is tight.
 template <class S>
 __device__ void update_duals(const Forest<S>& t) {
   using A = typename S::Arithmetic;

@@ -7,15 +7,15 @@
 
 namespace jaxmatch::assignment {
 
-// Column reduction: a row is matched to the last of the columns that have their minimum in this row
-// (pred_j is the row of the minimum, v_j the minimum). Lists the free rows, and in `single`, as row
-// << 16 | column, the rows that are the minimum of exactly one column. Returns the length of
+// Column reduction: column j has its minimum v_j in row pred_j. Each row is matched to the last
+// column that has its minimum in this row. Lists the free rows in s.free_rows. For each row in
+// which exactly one column has its minimum, `single` gets row << 16 | column. Returns the length of
 // `single`.
 template <class S>
 __device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& free_count) {
   constexpr int N = Columns<S>::N;
   const int lane = c.g.lane();
-  int* chosen = reinterpret_cast<int*>(s.free_rows);  // which has room for 32 bits a row
+  int* chosen = reinterpret_cast<int*>(s.free_rows);  // has room for 32 bits a row
   int argmin[N];
   for (int i = lane; i < s.rows; i += kWarpSize) {
     chosen[i] = kNone;
@@ -38,7 +38,7 @@ __device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& fr
     const int i = argmin[n], j = c.at(n);
     const bool has = i != kNone && chosen[i] == j;
     c.pair[n] = j < s.cols ? pair_up(has ? i : kNone, j) : kNoPair;
-    if (i != kNone && !has) s.col4row[i] = kDropped;  // a temporary mark: more than one
+    if (i != kNone && !has) s.col4row[i] = kDropped;  // a temporary mark: more than one such column
   }
   __syncwarp();
   int singles = 0;
@@ -61,8 +61,8 @@ __device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& fr
   return singles;
 }
 
-// Reduction transfer: if a row is the minimum of exactly one column, v of this column drops by the
-// slack to the second least reduced cost of the row. The pair stays tight.
+// Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
+// the second best column of the row is as good. The pair stays tight.
 template <class S>
 __device__ void transfer_reductions_warp(const S& s, Columns<S>& c, const int* single, int count) {
   using A = typename S::Arithmetic;
@@ -92,15 +92,16 @@ __device__ void transfer_reductions_warp(const S& s, Columns<S>& c, const int* s
   }
 }
 
-// Minimum over the warp. Numbers are negative only with `kSigned`.
+// Minimum over the warp. Without `kSigned`, no number may be negative.
 template <class A, bool kSigned>
 __device__ typename A::Key least_bid(typename A::Key x) {
   if constexpr (kSigned) return A::warp_min(x);
   return A::warp_min_path(x);
 }
 
-// The rarer cases: the row may stay unmatched, has no allowed column, or has several best columns.
-// Returns whether the row takes the column, and in `drop` how much the dual of the column drops.
+// Handles the rarer cases: the row may stay unmatched, has no allowed column, or has several best
+// columns, or a number is out of range. Returns true if the row takes the column. Sets `drop` to
+// the amount by which the dual of the column drops.
 template <class S>
 __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key least,
                                 typename S::Key next, typename S::Key& drop) {
@@ -122,12 +123,12 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
     return false;
   }
   if (moves) drop = next - least;
-  return moves || row_of(pair) == kNone;  // if the price cannot change, only a free column
+  return moves || row_of(pair) == kNone;  // if the price cannot change, the column must be free
 }
 
 // Augmenting row reduction: each of the first `count` free rows takes its best column and lowers
-// the column's dual until the second best column is as good. A displaced row bids again at once,
-// `budget` times in all.
+// the column's dual until the second best column is as good. A displaced row bids again at once, as
+// long as there have been fewer than `budget` such rebids.
 template <bool kSigned, class S>
 __device__ void reduce_rows_warp(const S& s, Columns<S>& c, int count, int budget) {
   using A = typename S::Arithmetic;
@@ -183,8 +184,8 @@ __device__ void drop_rows(const S& s) {
   }
 }
 
-// Publishes duals and pairs in shared memory, for searches and results. Duals only drop, so a dual
-// that has left the exact range is still outside of it.
+// Copies duals and pairs to shared memory, for searches and results. Checking the range only here
+// is enough: duals only drop, so a dual that has left the exact range is still outside it.
 template <class S>
 __device__ void publish(const S& s, const Columns<S>& c) {
 #pragma unroll

@@ -11,7 +11,8 @@ namespace jaxmatch::assignment {
 
 enum class Outcome { kSolved, kInfeasible, kTooWide };
 
-// Location of the costs: in shared memory; in any memory, with every pack aligned; anywhere.
+// Where the costs are: in shared memory with aligned packs; in any memory with aligned packs; or in
+// any memory, without alignment.
 enum class Place { kShared, kAligned, kAnywhere };
 
 // Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, stored for matched
@@ -19,8 +20,8 @@ enum class Place { kShared, kAligned, kAnywhere };
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
 //   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
-//     After a warm start this equality holds only in the end (settle_columns.cuh).
-// `kPack`: columns that are read at once; `kPacks`: packs of a thread in a search.
+//     After a warm start, settle_columns.cuh restores this equality at the end.
+// `kPack`: number of columns that a load reads. `kPacks`: number of packs of a thread in a search.
 template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
           Place kPlace>
 struct State {
@@ -45,7 +46,7 @@ struct State {
   const bool cols_optional;
   Key *const v, *const u;
   Key* const leave;  // null where every row must be matched
-  Key* const reach;  // the distance of settled columns, in a search
+  Key* const reach;  // the distances of settled columns during a search
   Index *const row4col, *const col4row, *const free_rows, *const pred;
   int* const control;
 
@@ -69,15 +70,15 @@ struct State {
         pred(form.template shared<Index>(form.b.shared.pred)),
         control(form.template shared<int>(form.b.shared.control)) {}
 
-  // Address of column j of row 0, from which a thread loads.
+  // Address of column j of row 0, for load().
   __device__ const Raw* start(int j) const {
-    // At most that of the last pack that holds a column: the buffer may end there.
+    // Stays within the last pack that holds a column, because the buffer may end there.
     return costs + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
   }
   // Loads the pack of row i that begins at column j. Beyond the last column its values are
   // arbitrary.
   __device__ Raws load(const Raw* start, int i, int j) const {
-    // In shared memory offsets have 32 bits.
+    // In shared memory, 32 bits are enough for offsets.
     using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;
     const auto* here = reinterpret_cast<const Raw*>(reinterpret_cast<const char*>(start) +
                                                     Offset(unsigned(i)) * stride_bytes);
@@ -105,8 +106,8 @@ struct TwoLeast {
   int col;
 };
 
-// By one thread: matches each column of a path, from its end `j` back to row `root`, to the row
-// before it. A path contains every row at most once.
+// Called by one thread. Walks a path from its end, column `j`, back to row `root`, and matches each
+// column to the row before it. The loop is bounded, since a path contains every row at most once.
 template <class S>
 __device__ void flip_path(const S& s, int root, int j) {
   for (int left = s.rows; left > 0; --left) {

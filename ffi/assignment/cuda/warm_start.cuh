@@ -7,12 +7,13 @@
 namespace jaxmatch::assignment {
 
 struct WarmStart {
-  bool use;
-  bool held;         // an auction was
-  double top, unit;  // the greatest given dual; the unit duals are rounded to, 0: none
+  bool use;          // whether to start from the given duals
+  bool held;         // whether an auction ran
+  double top, unit;  // place_duals() subtracts `top`, given_dual() rounds to multiples of `unit`
 };
 
-// The dual of column j that the auction or the caller gives, scaled to keys and rounded.
+// The dual of column j from the auction or the caller. It is scaled like keys and, unless `unit` is
+// 0, rounded to a multiple of `unit`.
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
@@ -26,10 +27,10 @@ __device__ double given_dual(const S& s, int j, double unit) {
   return unit > 0 ? rint(x / unit) * unit : x;
 }
 
-// Decides whether to start warm. With columns that may stay unmatched, only the prices of an
-// auction are used: those columns must have the dual 0, or each costs a search, see
-// settle_columns.cuh. Duals are not used if one is not finite, or if they exceed the costs by so
-// much that sums with them would round.
+// Decides whether to start warm. If columns may stay unmatched, the caller's duals are not used,
+// because each unmatched column whose dual is not 0 would cost a search (settle_columns.cuh). No
+// duals are used if one is not finite, or if they exceed the costs by so much that sums with them
+// would round.
 template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
@@ -57,7 +58,8 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   return start;
 }
 
-// Sets v to the given duals less a constant, so that none is above 0.
+// Sets v to the given duals minus start.top, so that none is above 0. If columns may stay
+// unmatched, the prices of the auction have this form already, and start.top is 0.
 template <class S>
 __device__ void place_duals(const S& s, const WarmStart& start) {
   for (int j = s.f.group.thread; j < s.f.cols; j += s.f.group.size) {

@@ -9,8 +9,8 @@
 namespace jaxmatch::assignment::large {
 
 // Chooses the unit of the quantised costs. Costs that span at most kQuantBits bits are represented
-// exactly. Otherwise costs are clamped: at 2^10 times the greatest column minimum, or higher if an
-// earlier solution used a clamped cost. After an overflow, a coarser unit is chosen with which no
+// exactly. Otherwise costs are clamped at about 2^10 times the greatest column minimum, or higher
+// if an earlier solution used a clamped cost. After an overflow the unit is so coarse that no
 // number of a feasible problem can overflow.
 template <class T>
 JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
@@ -36,18 +36,18 @@ JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
       c.exact = 0;
     }
   }
-  const int half = unit < -1000 ? 500 : 0;  // doubles only
+  const int half = unit < -1000 ? 500 : 0;  // only for tiny doubles
   c.factor = ldexp(c.factor, -unit - half);
   c.boost = ldexp(1.0, half);
 }
 
-// True if the columns are more than the rows: dummy rows of zeros take those that are left.
+// True if there are more columns than rows. Dummy rows of zeros then take the surplus columns.
 JAXMATCH_DEVICE inline bool has_spares(const Control& c) {
   return load_relaxed(&c.rows) < load_relaxed(&c.cols);
 }
 
-// Unmatches all rows and columns and sets the initial column prices: the column minima if there are
-// as many rows as columns, else zero.
+// Unmatches all rows and columns and sets the initial column prices. They are the column minima if
+// there are as many rows as columns, otherwise zero.
 template <class Team, class T>
 JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -67,21 +67,22 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.sync();
 }
 
-// A free column that a dummy row would take: these all have the greatest price.
+// True for a leftover column: a free column that a dummy row would take. All leftover columns have
+// the greatest price.
 JAXMATCH_DEVICE inline bool is_left(const LargeState& s, int64_t j) {
   return load_relaxed(s.row4col + j) == kFree &&
          load_relaxed(s.v + j) == load_relaxed(&s.control->spare_price);
 }
 
-// The number of free columns with lower prices than dummy rows may pay: rows must take them.
+// The number of free columns whose price is too low for a dummy row. Rows must take these columns.
 template <class Team>
 JAXMATCH_DEVICE int64_t count_cheaper(Team& team, const LargeState& s) {
   return team.sum(
       s.m, [&](int64_t j) { return load_relaxed(s.row4col + j) == kFree && !is_left(s, j); });
 }
 
-// Makes a wide problem square: assigns a dummy row of zeros to all free columns that are left,
-// except the first of them, so that there are as many free columns as free rows.
+// Makes a wide problem square: assigns dummy rows of zeros to leftover columns. The first leftover
+// columns stay free, so that there are as many free columns as free rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {
   const LargeState& s = p.s;
@@ -99,8 +100,8 @@ JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t 
   team.sync();
 }
 
-// Chooses the canonical rows: the side with fewer unmasked entries; if equal the rows, or the
-// columns with `flip_equal`. Swaps the sides of `p` if necessary.
+// Chooses the side with fewer unmasked entries as the canonical rows. If both sides have equally
+// many, it chooses the rows, or with `flip_equal` the columns. Swaps the sides of `p` if necessary.
 template <class Team, class T>
 JAXMATCH_DEVICE void orient(Team& team, LargeProblem<T>& p, bool flip_equal = false) {
   Control* const c = p.s.control;

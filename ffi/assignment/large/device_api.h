@@ -8,8 +8,8 @@
 #include "common/host_device.h"
 
 #if defined(__CUDACC__)
-// Compiled as a function with its own registers, for whole passes over costs. Such a function takes
-// a problem by reference and copies it for its inner loop.
+// JAXMATCH_NOINLINE functions have their own registers. Whole passes over costs are such functions;
+// they take a problem by reference and copy it for the inner loop.
 #define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
@@ -48,7 +48,7 @@ __device__ inline void atomic_max(int64_t* at, int64_t x) {
 __device__ inline int32_t atomic_add(int32_t* at, int32_t by = 1) { return atomicAdd(at, by); }
 __device__ inline int bit_count(uint32_t x) { return __popc(x); }
 
-// x[at] of an array in registers.
+// Returns x[at] of an array in registers.
 template <class T>
 __device__ inline T pick(const T (&x)[1], int) {
   return x[0];
@@ -74,12 +74,12 @@ struct Lanes {
     return int64_t(least) << 32 | low;
   }
   __device__ static double min_real(double x) {
-    // As integers, negative doubles have the reverse order.
+    // Compared as integers, negative doubles are in reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     return __longlong_as_double(to_ordered(min(to_ordered(__double_as_longlong(x)))));
   }
   __device__ static int sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
-  // The union of the lanes' bits.
+  // The bitwise or over all lanes.
   __device__ static uint32_t bit_or(uint32_t x) { return __reduce_or_sync(0xffffffffu, x); }
   // The number of lower lanes with x set.
   __device__ int rank(bool x) const {
@@ -144,7 +144,8 @@ JAXMATCH_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
-// f(word, its bits) for words first, first + step, ... of a row; several words are loaded together.
+// Calls f(word, its bits) for words first, first + step, ... of a row. Loads several words
+// together.
 template <class F>
 JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,
                                    F f) {

@@ -8,11 +8,11 @@
 
 namespace jaxmatch::assignment::large {
 
-// Destination of the results of one problem; with `flip`, canonical rows and columns are exchanged.
+// Where the results of one problem are written.
 struct LargeResults {
   int32_t *col4row, *row4col, *status;
   void *value, *row_dual, *col_dual, *gap;
-  bool wide;  // float64, else float32
+  bool wide;  // results are float64, else float32
 
   JAXMATCH_DEVICE void write(void* array, int64_t at, double x) const {
     if (wide) {
@@ -40,7 +40,7 @@ struct RealPrices {
   JAXMATCH_DEVICE double reduced(double cost, int64_t j) const {
     return cost * shrink - double(load_relaxed(v + j) - base) * unscale;
   }
-  // A bound on the underflow of two scaled numbers.
+  // A bound on the underflow error of two scaled numbers.
   JAXMATCH_DEVICE double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
@@ -67,21 +67,22 @@ struct DirectCosts {
   JAXMATCH_DEVICE double least(Lanes g, int64_t i) const { return least_real(p, g, i); }
 };
 
-// A bound on the slack of the pair of row i, scaled as RealPrices are. Not negative; +inf if
-// undefined.
+// An upper bound on the slack of row i's pair, scaled as RealPrices are. It is at least 0, and +inf
+// if undefined.
 template <class T, class Costs>
 JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lanes g, int64_t i) {
   const int32_t mine = load_relaxed(p.s.col4row + i);
   const RealPrices prices(p);
   const double paid = prices.reduced((p.maximize ? -1 : 1) * costs.real(i, mine), mine);
   const double least = costs.least(g, i);
-  // Bounds the rounding errors of both differences, of this one, and of a sum over all rows.
+  // The added terms bound the rounding errors of `paid`, `least`, their difference, and a sum over
+  // all rows.
   const double gap = paid - least + 0x1p-51 * (fabs(paid) + fabs(least)) + prices.rounding();
   return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
-// What free columns add to the gap where the time was up: in a wide problem they should have the
-// price of those that are left.
+// The gap due to free columns, after the time limit. In a wide problem all free columns should have
+// the price spare_price.
 template <class Team, class T>
 JAXMATCH_DEVICE double gap_of_free_columns(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -94,7 +95,8 @@ JAXMATCH_DEVICE double gap_of_free_columns(Team& team, const LargeProblem<T>& p)
   return team.ordered_sum(s.m, parts);
 }
 
-// Writes all results; all threads of the team call it. Unfinished problems show the current pairs.
+// Writes all results. All threads of the team call it. For an unfinished problem it writes the
+// current pairs.
 template <class Team, class T, class Costs>
 JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const LargeResults& r,
                                    const Costs& costs) {
@@ -121,7 +123,7 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const double v = empty || !p.has_col(j) ? 0 : double(load_relaxed(s.v + j) - base) * unscale;
     r.write(flip ? r.row_dual : r.col_dual, j, proved ? sign * v : nan);
   });
-  // Sums of integers, in two halves, do not depend on the order.
+  // The value is summed as integers, in two halves, so that it does not depend on the order.
   constexpr int64_t kHalf = int64_t{1} << 26;
   double value = 0, gap = 0;
   if (late && load_relaxed(&s.control->free_rows) > 0) {
@@ -136,7 +138,7 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
     value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
     const bool exact = load_relaxed(&s.control->exact);
-    // An optimum uses no clamped costs; what was completed in a hurry may.
+    // An optimal solution uses no clamped costs, but one completed at the time limit may.
     if (!exact || (late && !Integral<T>::value)) {
       double* const parts = reinterpret_cast<double*>(s.nearest);
       team.each(s.n, [&](int64_t i) {
@@ -159,7 +161,7 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
   team.sync();
   team.leader([&] {
     r.write(r.value, 0, proved ? value : nan);
-    // A bound is rounded up.
+    // The gap is an upper bound, so it is rounded up.
     r.write(r.gap, 0, proved ? (r.wide || gap == 0 ? gap : gap * (1 + 0x1p-23) + 0x1p-149) : nan);
     *r.status = status;
     if (finished) s.control->stage = kDone;

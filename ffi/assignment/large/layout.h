@@ -6,7 +6,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// State common to all methods. With masks either side may become the canonical rows.
+// State common to all methods. With masks either side may become the canonical rows, and the layout
+// has room for both cases.
 struct Layout {
   int64_t rows, cols;
   DeviceArena parts;

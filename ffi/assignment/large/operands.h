@@ -27,7 +27,7 @@ constexpr bool has_core(LargeMethod method) {
   return method == LargeMethod::kCore || method == LargeMethod::kAuction;
 }
 
-// The state of one problem in the buffer `base`; `bytes` receives the size of the buffer.
+// Lays out the state of one problem in the buffer `base`. Stores the size of the buffer in `bytes`.
 inline LargeState lay_out(LargeMethod method, char* base, Control* control, int64_t n, int64_t m,
                           bool masked, int64_t* bytes) {
   Layout layout(base, control, n, m, masked);
@@ -43,7 +43,7 @@ inline LargeState lay_out(LargeMethod method, char* base, Control* control, int6
 constexpr int64_t kLongestSide = kMostRows - 1;
 inline std::string too_long() { return "a side longer than " + std::to_string(kLongestSide); }
 
-// solve(element), with an element of that dtype.
+// Calls solve(element) with an element of type `dtype`.
 template <class Solve>
 ffi::Error for_dtype(Dtype dtype, Solve solve) {
   switch (dtype) {
@@ -62,7 +62,7 @@ ffi::Error for_dtype(Dtype dtype, Solve solve) {
   }
 }
 
-// solve(element of that dtype, or Points of that dtype).
+// Calls solve() with an element of type `dtype`, or with Points of that type.
 template <class Solve>
 ffi::Error for_costs(Dtype dtype, bool points, Solve solve) {
   if (!points) return for_dtype(dtype, solve);
@@ -76,7 +76,7 @@ ffi::Error for_costs(Dtype dtype, bool points, Solve solve) {
   }
 }
 
-// Destination of the results of problem b.
+// Where the results of problem b are written.
 inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
   const int64_t n = batch.n, m = batch.m, size = size_of(batch.result_dtype);
   const auto at = [&](void* array, int64_t k) -> void* {
@@ -87,7 +87,7 @@ inline LargeResults results_of(const AssignmentOperands& batch, int64_t b) {
       at(batch.row_dual, b * n), at(batch.col_dual, b * m), at(batch.gap, b), size == 8};
 }
 
-// Points of both sides, in place of costs.
+// Points of both sides, given instead of costs.
 struct PointOperands {
   bool given = false;
   const void *rows = nullptr, *cols = nullptr;  // [batch, dims, n] and [batch, dims, m]
@@ -103,8 +103,8 @@ struct LargeOperands {
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
   bool resumed;        // control and scratch come from an earlier step
-  int64_t budget;      // in steps
-  int64_t time_limit;  // of the call, in nanoseconds, or kNoDeadline
+  int64_t budget;      // limit on the steps of this call
+  int64_t time_limit;  // of this call, in nanoseconds, or kNoDeadline
 
   Control* control_of(int64_t b) const {
     return reinterpret_cast<Control*>(control + b * kControlWords);
@@ -138,7 +138,7 @@ struct LargeOperands {
     return p;
   }
 
-  // solve(element of the costs' dtype, or Points, b) for each problem, until one fails.
+  // Calls solve(element or Points of the costs' dtype, b) for each problem b, until a call fails.
   template <class Solve>
   ffi::Error for_each_problem(Solve solve) const {
     for (int64_t b = 0; b < batch.batch; ++b) {
@@ -173,7 +173,8 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
     return wrong("the state must be int32");
   }
-  // Two operands under one name, in whose memory the results are.
+  // The name "state" stands for two operands, which must be in the memory of the results `control`
+  // and `scratch`.
   const int state = given.operand("state");
   for (int k = 0; state >= 0 && k < 2; ++k) {
     const auto before = args.get<ffi::AnyBuffer>(size_t(1 + state + k));
@@ -196,7 +197,7 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (given.failed()) return ffi::Unexpected(given.error());
   if (batch->batch == 0) return o;
   if (std::max(batch->n, batch->m) > kLongestSide) return wrong(too_long());
-  // Whole units of DeviceArena, so that the arrays of each problem are aligned.
+  // Round down to the alignment of DeviceArena, so that the arrays of each problem are aligned.
   o.scratch_bytes = int64_t(scratch->size_bytes()) / batch->batch / 256 * 256;
   int64_t needed;
   lay_out(o.method, nullptr, nullptr, batch->n, batch->m, batch->row_mask || batch->col_mask,

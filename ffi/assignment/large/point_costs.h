@@ -1,8 +1,8 @@
 // Costs that are distances between points, computed on each access.
 //
-// Computed in double precision in the order of the coordinates, without contraction, and rounded to
-// the coordinates' type: an entry has the same bits on every access, platform and device.
-// assignment/cpu/points.h computes the same bits.
+// A cost is computed in double precision in the order of the coordinates, without contraction, and
+// rounded to the coordinates' type. It therefore has the same bits on every access, platform and
+// device. assignment/cpu/points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 
@@ -21,8 +21,8 @@ struct ElementOf<Points<T>> {
   static constexpr bool is_computed = true;
 };
 
-// Stored by coordinate, all points of a coordinate contiguous: neighbouring threads access
-// neighbouring columns.
+// Points are stored coordinate by coordinate, so that neighbouring threads, which access
+// neighbouring columns, read contiguous memory.
 template <class T>
 struct QuantizedCosts<Points<T>> : Quantizer<T> {
   const T *row_points = nullptr, *col_points = nullptr;  // [dims, rows] and [dims, cols]
@@ -49,9 +49,10 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
       store(sum, [](double x) { return x; }, cost);
     }
   }
-  // The same in the arithmetic of the coordinates, with up to a rounding per coordinate: for
-  // prices, which need no exact costs. Where it would lose more, sums are doubles: squares may
-  // leave the range of a float though their root does not, and 1 minus a product cancels.
+  // Computes the same costs in the arithmetic of the coordinates' type, with a few rounding errors
+  // per coordinate. It is used for prices, which need no exact costs. Sums are doubles where more
+  // would be lost. For the Euclidean metric, squares may leave the range of a float although their
+  // root does not. For the cosine metric, 1 minus a product loses bits by cancellation.
   template <int kRows, int kCols, class Row, class ColumnOf>
   JAXMATCH_INLINE void estimate(const Row (&i)[kRows], const ColumnOf& column_of,
                                 T (&cost)[kRows][kCols]) const {
@@ -70,7 +71,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
       store(sum, [](double x) { return sqrt(x); }, cost);
     }
   }
-  // Loads or estimates the costs of neighbouring columns.
+  // Load or estimate the costs of neighbouring columns.
   JAXMATCH_INLINE void load_row(int64_t i, int64_t first, int count, T* cost) const {
     fill(first, count, cost, [&](const auto& place, auto& found) {
       const int64_t row[1] = {i};
@@ -87,7 +88,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     return between(row_points + i, rows, col_points + j, cols, dims, metric);
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
-  // Distances are symmetric, to the bit.
+  // Distances are symmetric to the last bit.
   JAXMATCH_DEVICE void flip() {
     const T* const points = row_points;
     const int64_t count = rows;
@@ -98,7 +99,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
   }
 
  private:
-  // cost[a] of column first + a, from find(column_of, costs).
+  // Stores cost[a] for column first + a, as computed by find(column_of, costs).
   template <class Find>
   JAXMATCH_INLINE void fill(int64_t first, int count, T* cost, Find find) const {
     T found[1][kVectorColumns];
@@ -109,8 +110,8 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     }
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
-  // The distance of two points with a stride of coordinates each. Not inlined: the kernels have
-  // many places that need a single cost, and few that need it often.
+  // The distance between two points, each with its own stride of coordinates. It is not inlined,
+  // because many places in the kernels need a single cost, and few need it often.
   JAXMATCH_NOINLINE static T between(const T* x, int64_t x_stride, const T* y, int64_t y_stride,
                                      int64_t dims, Metric metric) {
     QuantizedCosts pair;
@@ -125,7 +126,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     pair.load(first, [](int) { return int64_t{0}; }, cost);
     return cost[0][0];
   }
-  // sum = term(sum, x, y) for the coordinates x of a row and y of a column, one after another.
+  // Computes sum = term(sum, x, y) over the coordinates x of a row and y of a column, in order.
   template <int kRows, int kCols, class Row, class ColumnOf, class Term, class Real>
   JAXMATCH_INLINE void add_up(const Row (&i)[kRows], const ColumnOf& column_of, Term term,
                               Real (&sum)[kRows][kCols]) const {

@@ -20,18 +20,19 @@ struct LargeProblem {
   }
   JAXMATCH_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-  // Overridden in a shard, see assignment/large/sharded/state.h.
+  // A shard overrides these, see assignment/large/sharded/state.h.
   JAXMATCH_DEVICE static constexpr int classes() { return kColumnClasses; }
   JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
 
-  // The cost of row i and column j in units, of its value; an auction of sharded costs perturbs it.
+  // Converts the cost of row i and column j to units. An auction of sharded costs perturbs it.
   JAXMATCH_DEVICE double key_at(int64_t, int64_t, Element cost) const { return costs.key_of(cost); }
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
-  // The least costs of columns first, first + step, ... before `last` in some rows, negated to
-  // maximise; `range` includes all costs read. Calls f(column, least) for unmasked columns.
+  // Finds the least cost of each column first, first + step, ... before `last` in rows `row` to
+  // `last_row`. To maximise, costs are negated. Extends `range` by all costs read. Calls f(column,
+  // least) for unmasked columns.
   template <int kRows, int kCols, class F>
   JAXMATCH_DEVICE void least_of_columns(int first, int step, int last, int64_t row,
                                         int64_t last_row, Range& range, F f) const {
@@ -40,8 +41,8 @@ struct LargeProblem {
     while (some < last && !has_col(some)) some += step;
     while (row < last_row && !has_row(row)) ++row;
     if (some >= last || row >= last_row) return;
-    // Masked rows and columns are replaced by unmasked ones: this avoids branches, so that all
-    // loads are in flight together, and duplicates do not change a minimum.
+    // Masked rows and columns are replaced by unmasked ones. Duplicates do not change a minimum,
+    // and without branches all loads are in flight together.
     int at[kCols];
     JAXMATCH_UNROLL
     for (int a = 0; a < kCols; ++a) {
@@ -83,7 +84,7 @@ struct LargeProblem {
     }
   }
 
-  // f(column, reduced cost) for the candidates of row i.
+  // Calls f(column, reduced cost) for the candidates of row i.
   template <class F>
   JAXMATCH_DEVICE void for_each_candidate(Lanes g, int64_t i, F f) const {
     const int64_t u = load_relaxed(s.u + i);
@@ -101,7 +102,7 @@ struct LargeProblem {
   }
 };
 
-// Computes the range of all costs, and the column minima in v_real; ends with a barrier.
+// Computes the range of all costs, and the column minima in v_real. Ends with a barrier.
 template <class Team, class P>
 JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
   P p = problem;
@@ -111,7 +112,7 @@ JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
 JAXMATCH_DEVICE inline bool is_large_price(int64_t v) { return v > kMostPrice || v < -kMostPrice; }
 
 // Stores column prices as doubles for the passes over all costs. Returns the number of prices that
-// a double would round.
+// are too large for exact doubles.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t publish_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) {

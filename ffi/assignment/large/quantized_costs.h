@@ -1,10 +1,10 @@
 // The costs of one large problem as integers: fixed-point multiples of a common unit.
 //
-// Integer costs stay unchanged. Floating-point costs become multiples of a power of two: exactly if
-// they have a common unit and span at most 50 bits. Otherwise low bits are rounded (the reported
-// gap covers this) and outliers are clamped to the greatest representable value. A solution without
-// clamped costs is as good for the unclamped costs; if the optimum uses a clamped cost, the solve
-// restarts with a coarser unit. All decisions use exact 64-bit integers.
+// Integer costs stay unchanged. Floating-point costs become multiples of a power of two. This is
+// exact if they have a common unit and span at most 50 bits. Otherwise low bits are rounded (the
+// reported gap covers this) and outliers are clamped to the greatest representable value. A
+// solution without clamped costs is as good for the unclamped costs. If the optimum uses a clamped
+// cost, the solve restarts with a coarser unit. All decisions use exact 64-bit integers.
 #ifndef JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 #define JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 
@@ -40,7 +40,7 @@ inline int trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 
 JAXMATCH_DEVICE inline double infinity() { return real_of(uint64_t{0x7ff} << 52); }
 
-// Costs as floats.
+// Converts a cost to float.
 JAXMATCH_DEVICE inline float single(float x) { return x; }
 JAXMATCH_DEVICE inline double single(double x) { return x; }  // doubles stay doubles
 
@@ -56,8 +56,8 @@ JAXMATCH_DEVICE inline bool is_finite(T x) {
   return fabs(single(x)) < __builtin_huge_valf();
 }
 
-// Costs in an order in which the least is the best (reversed to maximise), and the inverse as
-// doubles, negated to maximise.
+// ordered() maps costs so that the least result is the best cost; to maximise, it reverses their
+// order. real_of_ordered() maps back to doubles, negated to maximise.
 JAXMATCH_DEVICE inline int32_t ordered(int32_t x, bool maximize) { return maximize ? ~x : x; }
 template <class T>
 JAXMATCH_DEVICE inline auto ordered(T x, bool maximize) {
@@ -88,13 +88,13 @@ struct Integral<int32_t> {
   static constexpr bool value = true;
 };
 
-// Range of the costs, merged by maxima; stored as the bits of a double, or of a float where costs
-// fit a float.
+// Range of the costs. Ranges are merged by taking the maximum of each member. The members are bits
+// of a double, or of a float if all costs fit a float.
 template <class Bits, class Real>
 struct RangeOf {
   Bits most = 0;     // the greatest magnitude
-  Bits lowest = 0;   // minus the lowest bit: 0 if there is none
-  Bits invalid = 0;  // not 0: NaN, or an infinity that does not forbid
+  Bits lowest = 0;   // minus the bits of the smallest lowest set bit; 0: no bit is set
+  Bits invalid = 0;  // nonzero: some cost is NaN, or an infinity of the wrong sign
 
   JAXMATCH_DEVICE static Real as_real(Bits bits) {
     Real x;
@@ -110,8 +110,9 @@ struct RangeOf {
     const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
     const Bits bits = as_bits(x), magnitude = bits & ~sign;
     const bool finite = magnitude < infinite;
-    // x without its lowest bit, and the difference, which is exact. For a power of two a bit of the
-    // exponent is cleared instead; the difference is then at least half of x.
+    // `magnitude & (magnitude - 1)` is x without its lowest set bit. Subtracting it from x gives
+    // that bit, exactly. For a power of two it clears a bit of the exponent instead, and the
+    // difference is at least half of x.
     const Bits low = as_bits(as_real(magnitude) - as_real(magnitude & (magnitude - 1)));
     if (finite) most = greater(most, magnitude);
     if (finite) lowest = greater(lowest, Bits(0 - low));
@@ -128,11 +129,11 @@ struct RangeFor<double> {
   using Type = RangeOf<uint64_t, double>;
 };
 
-// The range of all threads' costs.
+// The range of the costs of all threads.
 struct QuantRange {
   int64_t most = 0;            // bits of the greatest magnitude, as a double
-  int64_t lowest = INT64_MAX;  // likewise of the lowest bit, or of up to twice that
-  int32_t invalid = 0;         // -1: invalid
+  int64_t lowest = INT64_MAX;  // bits of the smallest lowest set bit, or of half of it or more
+  int32_t invalid = 0;         // -1: some cost is invalid
 
   template <class Bits, class Real>
   JAXMATCH_DEVICE static QuantRange of(const RangeOf<Bits, Real>& r) {
@@ -145,18 +146,19 @@ struct QuantRange {
   }
 };
 
-// The element type of the costs: numbers of type T in memory, unless point_costs.h specialises it.
+// The element type of the costs. Costs are numbers of type T in memory, unless point_costs.h
+// specialises this.
 template <class T>
 struct ElementOf {
   using Type = T;
   static constexpr bool is_computed = false;
 };
 
-// Conversion of costs to integers.
+// Converts costs to integers.
 template <class Element>
 struct Quantizer {
   double factor = 1;  // a power of two, negative to maximise
-  double boost = 1;   // another power of two, for denormal doubles; else 1
+  double boost = 1;   // another power of two if doubles are tiny; else 1
 
   JAXMATCH_DEVICE static double whole(double x) {
     if (Integral<Element>::value) return x;
@@ -182,8 +184,8 @@ struct Quantizer {
   }
 };
 
-// Quantised costs, read in place. Canonical rows are the shorter side; a stride for each side
-// avoids a transposed copy.
+// Quantised costs, read in place. Canonical rows are the shorter side. A stride for each side makes
+// a transposed copy unnecessary.
 template <class T>
 struct QuantizedCosts : Quantizer<T> {
   const T* at = nullptr;
@@ -205,7 +207,7 @@ struct QuantizedCosts : Quantizer<T> {
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
     }
   }
-  // Computed costs may be estimated instead, see point_costs.h.
+  // Loads the exact costs. Costs of points are estimated instead, see point_costs.h.
   JAXMATCH_INLINE void estimate_row(int64_t i, int64_t first, int count, T* cost) const {
     load_row(i, first, count, cost);
   }
@@ -218,8 +220,8 @@ struct QuantizedCosts : Quantizer<T> {
       for (int a = 0; a < count; ++a) cost[a] = from[a * col_stride];
     }
   }
-  // True if four neighbouring costs can be loaded at once, from a column that is a multiple of
-  // four.
+  // True if four neighbouring costs can be loaded at once, starting at a column that is a multiple
+  // of four.
   JAXMATCH_DEVICE bool has_packs() const {
     return col_stride == 1 && row_stride % 4 == 0 && reinterpret_cast<uintptr_t>(at) % 16 == 0;
   }

@@ -1,4 +1,4 @@
-// Lists of rows, and their least reduced costs.
+// Lists rows, and finds their least reduced costs.
 #ifndef JAXMATCH_LARGE_ROW_MINIMA_H_
 #define JAXMATCH_LARGE_ROW_MINIMA_H_
 
@@ -6,8 +6,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Lists the wanted rows, in any order; `length` must have been 0 since a barrier. Returns their
-// number.
+// Lists the rows for which wanted(row) is true, in any order. A barrier must separate setting
+// `length` to 0 from this call. Returns the number of rows listed.
 template <class Team, class Wanted>
 JAXMATCH_DEVICE int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t* length,
                                   Wanted wanted) {
@@ -18,7 +18,7 @@ JAXMATCH_DEVICE int64_t list_rows(Team& team, int64_t n, int32_t* list, int32_t*
   });
 }
 
-// The least reduced costs of the listed rows, or of all rows.
+// Find the least reduced costs of the listed rows, or of all rows.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void find_least_of_list(Team& team, const P& p, const double* v,
                                         const int32_t* list, int64_t count, Publish publish) {

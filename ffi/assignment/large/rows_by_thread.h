@@ -1,4 +1,5 @@
-// Passes over cost rows on the CPU: one row per thread, neighbouring columns in vector registers.
+// Passes over cost rows on the CPU: each thread processes one row, with neighbouring columns in
+// vector registers.
 #ifndef JAXMATCH_LARGE_ROWS_BY_THREAD_H_
 #define JAXMATCH_LARGE_ROWS_BY_THREAD_H_
 
@@ -8,7 +9,7 @@ namespace jaxmatch::assignment::large {
 
 static_assert(kVectorColumns == kColumnClasses, "columns of a block, one of each class");
 
-// The reduced costs of neighbouring columns.
+// Computes the reduced costs of neighbouring columns.
 template <class P>
 JAXMATCH_INLINE void reduce(const P& p, const double* v, int64_t i, int64_t first, int count,
                             double* reduced) {
@@ -21,7 +22,8 @@ template <bool kRotated, class P, class Publish>
 JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, int64_t to,
                                 uint32_t rotation, int classes, Publish publish) {
   Candidates best[kColumnClasses];
-  // each class twice, so that the classes of a block are contiguous
+  // The last candidate of each class. It is stored twice, so that the classes of a rotated block
+  // are contiguous.
   double most[2 * kColumnClasses];
   const auto update_worst = [&](int c) JAXMATCH_VECTORIZED {
     most[c] = most[classes + c] = best[c].x[kCandidatesPerClass - 1];

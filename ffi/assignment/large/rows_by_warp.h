@@ -1,4 +1,5 @@
-// Passes over cost rows on the GPU: a few rows per warp, a few columns of each per lane.
+// Passes over cost rows on the GPU: each warp processes a few rows, each lane a few of their
+// columns.
 #ifndef JAXMATCH_LARGE_ROWS_BY_WARP_H_
 #define JAXMATCH_LARGE_ROWS_BY_WARP_H_
 
@@ -6,7 +7,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Loads the costs of a few rows and columns, and the columns' prices, all in flight together.
+// Loads the costs of a few rows and columns, and the prices of the columns. All loads are in flight
+// together.
 template <int kRows, int kCols, class P, class ColumnOf>
 JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const int64_t (&row)[kRows],
                                            const ColumnOf& column_of,
@@ -18,7 +20,7 @@ JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const in
 }
 
 // Selects candidates of a few rows among the columns of blocks `first` to `last`, and stores them
-// in place of those of rows `to`.
+// as the candidates of rows `to`.
 template <bool kRotated, int kRows, int kCols, class P, class Publish>
 JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
                                      const int64_t (&row)[kRows], const int64_t (&to)[kRows],
@@ -42,8 +44,8 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
       load_costs_and_prices(p, v, row, place, cost, price);
       JAXMATCH_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        // First determine which costs may enter, then insert only these: the lanes of a warp insert
-        // together, each its own.
+        // First determine which costs may enter, then insert only these. The lanes of a warp insert
+        // at the same time, each into its own candidates.
         unsigned better = 0;
         JAXMATCH_UNROLL
         for (int a = 0; a < kCols; ++a) {
@@ -69,7 +71,7 @@ JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
     }
     JAXMATCH_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      // The last row may occur twice, and is then written twice with equal values.
+      // The last row may occur twice; it is then written twice, with equal values.
       best[r].write(p, v, to[r] * classes + c);
       if (best[r].col[0] >= 0) least[r] = lesser(least[r], best[r].x[0]);
       horizon[r] = lesser(horizon[r], best[r].horizon());

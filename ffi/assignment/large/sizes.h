@@ -10,7 +10,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Scratch of a method.
+// Words of scratch memory that a method needs.
 template <LargeMethod kMethod>
 int64_t scratch_words(const int64_t* a) {
   int64_t bytes;
@@ -18,8 +18,8 @@ int64_t scratch_words(const int64_t* a) {
   return words(bytes);
 }
 
-// Operands of a sharded problem: n rows, m columns, masked or not, with rows or columns sharded
-// over a number of devices.
+// Operands of a sharded problem, for its sizes. The arguments are n rows, m columns, whether there
+// are masks, whether rows (not columns) are sharded, and the number of devices.
 template <bool kHasCores>
 ShardedOperands sharded_example(const int64_t* a) {
   static const uint8_t there = 1;
@@ -51,8 +51,8 @@ constexpr Size kSizes[] = {
     {"large.control.bids", constant<offsetof(Control, bids) / 4>},
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
-    // Nanoseconds of each stage, 64 bits. The Hungarian methods count the steps of their iterations
-    // in stages of the core method.
+    // Nanoseconds of each stage, as 64 bits. The Hungarian methods count the time of their steps
+    // under stages of the core method.
     {"large.control.spent.look", constant<spent_at(kBegin)>},
     {"large.control.spent.select", constant<spent_at(kSelect)>},
     {"large.control.spent.bid", constant<spent_at(kBid)>},
@@ -74,12 +74,12 @@ constexpr Size kSizes[] = {
     {"large.request.few", constant<kRequestFew>},
     {"large.most_devices", constant<kColumnClasses>},
     {"large.longest_side", constant<kLongestSide>},
-    // Arguments: n, m, and whether there are masks.
+    // The arguments are n, m, and whether there are masks.
     {"large.scratch.core", scratch_words<LargeMethod::kCore>},
     {"large.scratch.auction", scratch_words<LargeMethod::kAuction>},
     {"large.scratch.classical", scratch_words<LargeMethod::kClassical>},
     {"large.scratch.tree", scratch_words<LargeMethod::kTree>},
-    // See sharded_example().
+    // For the arguments see sharded_example().
     {"sharded.scratch.core", sharded_scratch_words<true>},
     {"sharded.scratch", sharded_scratch_words<false>},
     {"sharded.cores",

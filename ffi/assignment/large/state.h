@@ -13,7 +13,7 @@ namespace jaxmatch::assignment::large {
 constexpr int kColumnClasses = 32, kCandidatesPerClass = 4,
               kCandidates = kColumnClasses * kCandidatesPerClass;
 
-// The unit that a lane loads of a candidate set: the candidates of one class.
+// The candidates of one class, which one lane loads together.
 struct alignas(16) ClassCols {
   int32_t x[kCandidatesPerClass];
 };
@@ -22,22 +22,23 @@ struct alignas(16) ClassKeys {
 };
 
 constexpr int64_t kFar = int64_t{1} << 62;        // no path
-constexpr int64_t kTooFar = int64_t{1} << 60;     // greater finite distances must not be added to
-constexpr int64_t kMostPrice = int64_t{1} << 51;  // beyond, a double would round C - v
-constexpr int kRowBits = 18;                      // of a row or a column, where packed
+constexpr int64_t kTooFar = int64_t{1} << 60;     // cap of labels, so that sums do not overflow
+constexpr int64_t kMostPrice = int64_t{1} << 51;  // a double would round C - v at larger prices
+constexpr int kRowBits = 18;                      // bits of a packed row or column index
 constexpr int64_t kMostRows = int64_t{1} << kRowBits;
-constexpr int kLevels = 19;  // the longest path has less than 2^(kLevels - 1) steps
+constexpr int kLevels = 19;  // the longest path has fewer than 2^(kLevels - 1) steps
 constexpr uint64_t kNoParent = ~uint64_t{0};
-constexpr int64_t kNoDeadline = 0;  // as in the zeros from which a stepped solve begins
+constexpr int64_t kNoDeadline = 0;  // zero, because a stepped solve begins with zeros
 
-// Slacks as doubles, and as labels.
+// Convert a slack from a double to a label, and back. As a label, infinity is kFar.
 JAXMATCH_DEVICE inline int64_t whole_or_far(double x) { return x < infinity() ? int64_t(x) : kFar; }
 JAXMATCH_DEVICE inline double slack_of_label(int64_t x) {
   return x < kFar ? double(x) : infinity();
 }
 
-// Values in place of a partner: free (and must be matched), matched to a dummy row of zeros that
-// makes a wide problem square, or masked.
+// Values stored instead of a partner. kFree: not matched yet. kSpare: a spare column, i.e. one
+// matched to a dummy row. kAbsent: masked. Dummy rows cost zero in every column and make a wide
+// problem square.
 enum Partner : int32_t { kFree = -1, kSpare = -2, kAbsent = -3 };
 
 enum Stage : int32_t {
@@ -53,27 +54,31 @@ enum Stage : int32_t {
   kCheckClamped
 };
 
-// Where the Hungarian methods count the time of their steps.
+// The Hungarian methods count the time of their steps under these stages.
 constexpr Stage kReduce = kSelect, kCompress = kBid, kSearch = kAugment, kUpdateDuals = kPrice;
 
-// State handed from one step of the core method to the next.
+// State that one step of the core method leaves to the next.
 struct Progress {
-  int64_t last_reach = 0;   // how far prices moved in the last search that allowed it
-  int64_t usual_reach = 0;  // the same, of the last search that moved them; 0: none
+  int64_t last_reach = 0;   // how far prices moved in the last search that was not tight
+  int64_t usual_reach = 0;  // the last nonzero distance that prices moved; 0: none yet
   bool tight = true;        // the next search uses tight arcs only
-  bool split = false;       // labels have no bits for hops
+  bool split = false;       // labels have no bits for hops, because they overflowed
   bool limited = false;     // prices could not move as far as necessary
-  int8_t caution = 3;       // 1 / 2^caution of the rows' prices may exceed their horizon at will,
-  int8_t excess_bits = 0;   // and all by 2^excess_bits; 0: not at all
-  int16_t slow = 0;         // steps that found few paths
+  // The prices of 1 / 2^caution of the rows may exceed their horizon by any distance.
+  int8_t caution = 3;
+  // All row prices may exceed their horizon by 2^excess_bits; 0: not at all.
+  int8_t excess_bits = 0;
+  int16_t slow = 0;  // steps that found few paths
 };
 
-// Whether the core method may run an auction, or has run one; one is enough.
+// Whether the core method may run an auction, or has run one. It runs at most one.
 enum AuctionState : int32_t {
-  kNoAuction,    // of sharded costs, with more columns than rows or by a caller's wish
-  kMayHoldLate,  // many costs are equal: see kPartFreeOfEqual and patience()
+  // Sharded costs with more columns than rows, or the caller forbids auctions.
+  kNoAuction,
+  kMayHoldLate,  // may run a late auction: many costs are equal, see kPartFreeOfEqual and
+                 // patience()
   kMayHoldAuction,
-  kHeldAuctionOfEqual,  // many costs are equal
+  kHeldAuctionOfEqual,  // has run an auction, and many costs are equal
   kHeldAuction,
 };
 
@@ -84,16 +89,18 @@ JAXMATCH_DEVICE inline AuctionState state_when_held(int32_t before) {
   return before == kMayHoldLate ? kHeldAuctionOfEqual : kHeldAuction;
 }
 
-// Decisions shared by all threads. Words are read after a barrier, except the labels of dummy rows,
-// which a search polls.
 // Unit of the quantised costs.
 enum Unit : int32_t {
   kFineUnit,
-  kCoarseUnit,  // after an overflow. None follows unless the problem is infeasible: prices then
-                // fall without a bound
-  kNoUnit,  // after another one: all finite costs count as zero, to know whether there are pairs
+  // After an overflow. Only infeasible problems overflow again: their prices fall without bound.
+  kCoarseUnit,
+  // After a second overflow. All finite costs count as zero, to find out whether the problem is
+  // feasible.
+  kNoUnit,
 };
 
+// Decisions shared by all threads. A word is read only after a barrier. The labels of dummy rows
+// are an exception: a search polls them.
 struct Control {
   int32_t stage = kBegin, status = 0, free_rows = 0, steps = 0, pricings = 0, dense_steps = 0,
           bid_rounds = 0, rounds = 0;
@@ -104,27 +111,30 @@ struct Control {
   int32_t unit = kFineUnit;
   int32_t stale = 0;            // duals have moved since the last pricing
   int32_t exact = 0;            // costs are multiples of the unit
-  int32_t recent_pricings = 0;  // since candidates were selected
+  int32_t recent_pricings = 0;  // pricings since candidates were selected
   int32_t too_wide = 0;
-  int32_t trees = 0;  // the core method gave up: an auction, or searches over all costs, follow
+  int32_t trees = 0;  // the core method gave up: an auction or searches over all costs follow
   Progress progress;
   QuantRange range;
   double factor = 1, boost = 1;
   int64_t columns_most = 0;  // bits of the greatest magnitude of a column minimum
-  int64_t used_most = 0;     // likewise of the clamped costs that a solution used
-  int64_t reach = 0;         // paths up to this length move prices
-  int64_t spare_price = 0;   // of all spare columns: the greatest
+  int64_t used_most = 0;     // bits of the greatest magnitude of a clamped cost in a solution
+  int64_t reach = 0;  // length of the longest path to augment; also scratch for other extremes
+  int64_t spare_price = 0;  // price of the spare columns: the greatest column price
   int64_t spare_label = 0;
   uint64_t spare_parent = 0;
-  int64_t most_hops = 0;                   // of the labels of free columns
-  int32_t frontier[2] = {0, 0}, ends = 0;  // frontier lengths, and ends, of trees over all costs
+  int64_t most_hops = 0;  // most hops to a free column reached by a search
+  // `frontier`: the lengths of the lists in LargeState::frontier. `ends`: 1 if a tree over all
+  // costs has reached a free column.
+  int32_t frontier[2] = {0, 0}, ends = 0;
   int32_t auction = kNoAuction;
-  int32_t bids = 0;                       // of its rounds, see scale_stage()
-  int32_t least_free = INT32_MAX;         // rows, see selects_again()
-  int64_t epsilon = 0, last_epsilon = 0;  // of the auction: in the next scale, and in the last
-  int64_t spare_step = 0, next_spare_step = 0;  // by which dummy rows lower spare_price in it
-  double sum = 0;                               // result of ordered_sum()
-  int64_t deadline = kNoDeadline;               // on the clock of the team
+  int32_t bids = 0;                // number of bids in the auction, see scale_stage()
+  int32_t least_free = INT32_MAX;  // number of free rows at the last selection by selects_again()
+  int64_t epsilon = 0, last_epsilon = 0;  // of the next scale of the auction, and of its last scale
+  // The next two steps by which dummy rows lower spare_price in the auction.
+  int64_t spare_step = 0, next_spare_step = 0;
+  double sum = 0;                  // result of ordered_sum()
+  int64_t deadline = kNoDeadline;  // as a time of the team's clock
 };
 
 // State of the grid barrier, behind the control words: see assignment/large/cuda/team.cuh.
@@ -137,37 +147,41 @@ constexpr int64_t kControlWords = 112, kBarrierAt = 80;
 static_assert(sizeof(Control) <= 4 * kBarrierAt, "");
 static_assert(sizeof(BarrierState) <= 4 * (kControlWords - kBarrierAt), "");
 
-// Pointers into the buffer; n canonical rows and m columns, including masked ones.
+// Pointers into the buffer, for n canonical rows and m columns, including masked ones.
 struct LargeState {
   Control* control;
-  int64_t *v, *u;               // prices of columns and rows, in units
-  double* v_real;               // the same as doubles, for passes over all costs; -inf if masked
-  int32_t *col4row, *row4col;   // or a Partner
-  ClassKeys* core_key;          // [n, kColumnClasses]: costs in units
-  ClassCols* core_col;          // [n, kColumnClasses]; -1: none
-  int64_t* horizon;             // of rows: a lower bound on reduced costs outside the core
-  int64_t* label;               // of columns: see Search; or the least slack
-  int64_t* label_by_position;   // [n + m]: labels during a search, see LabelLayout
-  uint64_t *parent, *bid;       // of columns: hops << 32 | place_of_row(); the best bid
-  int64_t* nearest;             // of free rows: the label of the nearest end of their tree
-  int32_t* end;                 // of free rows: that end
-  int32_t* ancestor;            // [kLevels, m]: of columns, 2^k steps up
-  int32_t* on_path;             // of columns
-  int32_t *in_tree, *frontier;  // of trees over all costs: [n], [2, n] rows
-  int64_t* seen;                // of columns, in an auction: labels before this round
-  double* base;                 // of rows: added to labels along its arcs, negated; in an auction
-                                // the second best reduced cost
-  int32_t* bid_col;             // of listed rows: the column they bid for, or -1
-  int32_t* listed;              // of rows, in an auction: the length of the list of columns, which
-                                // takes the place of candidates, see listed_bids.h
-  uint32_t* tight;              // of the classical method: [n, m / 32], tight pairs as bits
+  int64_t *v, *u;              // prices of columns [m] and rows [n], in units
+  double* v_real;              // [m] v as doubles, for passes over all costs; -inf if masked
+  int32_t *col4row, *row4col;  // partners of rows [n] and columns [m], or a Partner
+  ClassKeys* core_key;         // [n, kColumnClasses]: costs in units
+  ClassCols* core_col;         // [n, kColumnClasses]: columns; -1: none
+  int64_t* horizon;  // [n] lower bound on the row's reduced costs outside its candidate set
+  int64_t* label;    // [m] label of each column, see Search; in the tree variant its least slack
+  int64_t* label_by_position;  // [n + m]: labels during a search, see LabelLayout
+  // [m] parent row, as hops << 32 | place_of_row(); [m] best bid, see pack_bid()
+  uint64_t *parent, *bid;
+  int64_t* nearest;   // [n] for free rows: label of the nearest free column in the row's tree
+  int32_t* end;       // [n] for free rows: that nearest free column
+  int32_t* ancestor;  // [kLevels, m]: ancestor of each column 2^k steps up
+  int32_t* on_path;   // [m] path marks, ColMarks or tree roots of columns
+  int32_t *in_tree, *frontier;  // [n] marks of rows in trees; [2, n] two lists of rows
+  int64_t* seen;                // [m] in an auction: labels before this round
+  // [n] subtracted from costs in relax_rows(); in an auction, the row's second-least reduced cost
+  double* base;
+  int32_t* bid_col;  // [n] for listed rows: the column the row bids for, or -1
+  // [n] in an auction: the length of the row's column list, see listed_bids.h; for sharded costs:
+  // the rows that wait for candidates
+  int32_t* listed;
+  uint32_t* tight;  // [n, m / 32] in the classical method: tight pairs, as bits
   int64_t n, m;
 };
 
-constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;  // for all dummy rows; for none
+// kSpareRow stands for all dummy rows, kNoRow for no row.
+constexpr uint32_t kSpareRow = 0x7fffffff, kNoRow = 0xffffffff;
 
-// The place of a row in the order of column j, and its inverse: rows are scattered on a ring of
-// kMostRows places, and each column starts at a different place.
+// place_of_row() is the place of a row in column j's own order of rows, which breaks ties.
+// row_at_place() is the inverse. Rows are scattered on a ring of kMostRows places, and each column
+// starts at a different place.
 constexpr int64_t kScatter = 112755, kGather = 240827, kTurn = 162013;
 static_assert((kScatter * kGather & (kMostRows - 1)) == 1, "one undoes the other");
 JAXMATCH_DEVICE inline int64_t place_of_row(int64_t row, int64_t j) {
@@ -178,8 +192,8 @@ JAXMATCH_DEVICE inline uint32_t row_at_place(int64_t place, int64_t j) {
   return row == kMostRows - 1 ? kSpareRow : uint32_t(row);
 }
 
-// The offer of rows to a column: the least slack, an integer or infinite, and the first place of a
-// row that offers it.
+// The best offer of rows to a column: the least slack (an integer or infinity), and the first place
+// of a row that offers it.
 struct Offer {
   double least = infinity();
   uint64_t place = kNoParent;

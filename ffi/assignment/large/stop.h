@@ -1,5 +1,5 @@
-// The end of a solve whose time is up: the pairs so far are completed to an answer, whose gap the
-// prices prove.
+// The end of a solve at its time limit: the current pairs are completed to an answer, and the
+// prices give a proved bound on its gap.
 #ifndef JAXMATCH_LARGE_STOP_H_
 #define JAXMATCH_LARGE_STOP_H_
 
@@ -10,10 +10,11 @@
 
 namespace jaxmatch::assignment::large {
 
-// Rows choose columns until they have scanned so many times all costs.
+// After the deadline, rows stop choosing columns once they have read all costs this many times.
 constexpr int64_t kMostScansAfterDeadline = 4;
 
-// True once the time is up, for all threads alike; a barrier if there is a limit.
+// True once the time is up. All threads get the same answer. If there is a time limit, this is also
+// a barrier.
 template <class Team>
 JAXMATCH_DEVICE bool is_late(Team& team, const LargeState& s) {
   const int64_t deadline = load_relaxed(&s.control->deadline);
@@ -21,7 +22,7 @@ JAXMATCH_DEVICE bool is_late(Team& team, const LargeState& s) {
   return team.sum(1, [&](int64_t) { return team.now() >= deadline; }) != 0;
 }
 
-// The two least reduced costs of row i in columns with finite prices.
+// The two least reduced costs of row i over the columns with finite prices.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_nearest_free(const P& problem, Lanes g, const double* v, int64_t i) {
   const P p = problem;
@@ -34,8 +35,9 @@ JAXMATCH_NOINLINE TwoLeast two_nearest_free(const P& problem, Lanes g, const dou
   return TwoLeast::of_lanes(g, own);
 }
 
-// Every free row bids for the best free column, and the row that would lose most gets it. Prices of
-// other columns are -inf. Returns the number of rows that got one.
+// Every free row bids for its best free column. The column goes to the row that would lose most
+// with its second-best column. Matched columns have price -inf. Returns the number of rows that got
+// a column.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t choose_columns(Team& team, const LargeProblem<T>& p, const int32_t* rows,
                                        int64_t count) {
@@ -64,7 +66,7 @@ JAXMATCH_DEVICE int64_t choose_columns(Team& team, const LargeProblem<T>& p, con
   });
 }
 
-// Matches the k-th free row to the k-th free column, if they may be.
+// Matches the k-th free row to the k-th free column, if that pair is allowed.
 template <class Team, class T>
 JAXMATCH_DEVICE void match_in_order(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -84,11 +86,12 @@ JAXMATCH_DEVICE void match_in_order(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Sets duals that are feasible whatever the pairs: the greatest row prices at these column prices.
+// Sets feasible duals that do not depend on the pairs: each row gets the greatest price that the
+// column prices allow.
 template <class Team, class T>
 JAXMATCH_DEVICE void settle_prices(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
-  if (has_spares(*s.control)) {  // no column has a greater price than those that are left
+  if (has_spares(*s.control)) {  // no price may exceed spare_price
     const int64_t most = load_relaxed(&s.control->spare_price);
     team.each(s.m, [&](int64_t j) {
       if (load_relaxed(s.v + j) > most) store_relaxed(s.v + j, most);

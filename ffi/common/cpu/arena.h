@@ -8,15 +8,15 @@
 
 namespace jaxmatch {
 
-// Reused for successive problems; it only grows. HostArena cannot take its place: it uses the
-// standard library.
+// Reused for successive problems; it only grows. These solvers cannot use HostArena, which needs
+// the C++ standard library.
 struct Arena {
   char* base;
   size_t capacity;
-  bool owned;  // false while it is the caller's stack buffer
+  bool owned;  // false while `base` is the caller's stack buffer
 };
 
-// An arena that frees what it owns, also where a solve ends by an exception.
+// An arena that frees the memory it owns, even if an exception ends the solve.
 struct ScopedArena : Arena {
   ScopedArena() : Arena{nullptr, 0, false} {}
   ScopedArena(char* buffer, size_t size) : Arena{buffer, size, false} {}

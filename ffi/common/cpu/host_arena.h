@@ -17,9 +17,9 @@
 
 namespace jaxmatch {
 
-// A large graph is accessed at random: with pages of 4 KiB most accesses miss the TLB, and the
-// first touch of each page costs more than some whole solves. Large blocks therefore request huge
-// pages where the system has them. Used by one thread at a time.
+// A large graph is accessed at random. With pages of 4 KiB most accesses miss the TLB, and the
+// first accesses to all pages take longer than some whole solves. Large blocks therefore request
+// huge pages where the system has them. Only one thread at a time may use an arena.
 class HostArena {
  public:
   HostArena() = default;
@@ -27,7 +27,7 @@ class HostArena {
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
 
-  // Uninitialised; for types without a constructor. Throws std::bad_alloc.
+  // Returns an uninitialised array of a type without a constructor. Throws std::bad_alloc.
   template <class T>
   T* take(int64_t count) {
     const size_t bytes = (size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine;
@@ -44,8 +44,8 @@ class HostArena {
     return array;
   }
 
-  // Releases all arrays. The next problem gets one block, of `least_bytes` or what the last problem
-  // needed.
+  // Releases all arrays. The next problem gets one block, with the bytes that the last problem
+  // needed or `least_bytes`, whichever is more.
   void reset(size_t least_bytes = 0) {
     const size_t had = total_bytes();
     if (blocks_.size() > 1 || had < least_bytes) {
@@ -61,7 +61,8 @@ class HostArena {
   static constexpr size_t kHugePage = size_t{1} << 21, kMostAhead = size_t{1} << 26;
 
   void grow(size_t bytes) {
-    // Untouched memory costs nothing, and many arrays in one block share huge pages.
+    // Takes more than requested: untouched memory costs nothing, and many arrays in one block share
+    // huge pages.
     bytes = std::max(bytes, std::min(std::max(total_bytes() / 2, kLeastBlock), kMostAhead));
     const bool is_large = bytes >= 2 * kHugePage;
     const size_t alignment = is_large ? kHugePage : kLine;

@@ -1,6 +1,6 @@
-// Calls a handler of this library without XLA: no trace, no compilation, results in memory of the
-// caller. The call frame is the one that XLA would build, in the version of the FFI that the
-// handlers were compiled with.
+// Calls a handler of this library without XLA. Nothing is traced or compiled, and the results go to
+// memory of the caller. The call frame is the one that XLA would build, in the version of the FFI
+// that the handlers were compiled with.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -54,7 +54,8 @@ const XLA_FFI_Api* host_api() {
 
 // --- The description of a call, as jaxmatch/_ffi/host_call.py writes it.
 
-// XLA's type of a number, from NumPy's letter for its kind and its bytes.
+// The XLA type of an array, from NumPy's letter for the kind of its numbers and their size in
+// bytes.
 XLA_FFI_DataType data_type(int64_t kind, int64_t bytes) {
   switch (kind << 8 | bytes) {
     case 'b' << 8 | 1:
@@ -80,10 +81,13 @@ XLA_FFI_DataType data_type(int64_t kind, int64_t bytes) {
 
 class CallFrame {
  public:
-  // `plan` has the numbers of arguments, results and attributes; then for each array its kind,
-  // bytes, rank and dimensions; then for each attribute its name as a text, its kind, and its bytes
-  // and value, or for the kind 's' a text. A text is its length, followed by its letters in words
-  // of eight. `data` has the addresses of the arrays.
+  // `plan` is a list of words of 8 bytes:
+  // - the numbers of arguments, results and attributes;
+  // - for each array: its kind, the bytes of an element, its rank and its dimensions;
+  // - for each attribute: its name as a text and its kind, then a text if the kind is 's', else the
+  //   bytes and the value of a number.
+  // A text is its length in bytes, followed by its letters, padded to whole words. `data` has the
+  // addresses of the arrays.
   CallFrame(const int64_t* plan, void* const* data) {
     const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
     buffers_.resize(args + rets);
@@ -154,8 +158,8 @@ class CallFrame {
 }  // namespace
 }  // namespace jaxmatch
 
-// Returns 0; -1 if Ctrl-C ended the call; or an error code of XLA, with a message of at most `size`
-// bytes.
+// Returns 0 on success, -1 if Ctrl-C ended the call, or else XLA's error code. An error also writes
+// `message`, of at most `size` bytes.
 extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
                                                   void* const* data, char* message, int64_t size) {
   const auto fail = [&](const char* what, int code) {

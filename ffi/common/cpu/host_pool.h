@@ -16,9 +16,9 @@
 
 namespace jaxmatch {
 
-// One thread for each core that the process may use, including the caller's own thread. They are
-// started with the first task and live as long as the process: nothing may wait for a thread while
-// a process ends.
+// One thread for each core that the process may use; the caller's thread is one of them. The other
+// threads start with the first task and live as long as the process, because nothing may wait for a
+// thread while the process ends.
 class HostPool {
  public:
   using Task = void (*)(void*);
@@ -31,7 +31,7 @@ class HostPool {
   // A forked process has none of its parent's threads.
   int64_t num_threads() const { return getpid() == process_ ? threads_.load() : 1; }
 
-  // Runs the task in place if there is no thread for it.
+  // Gives the task to another thread, or runs it in place if there is none.
   void schedule(Task task, void* data) {
     if (num_threads() == 1 || !enqueue(task, data)) task(data);
   }
@@ -61,7 +61,7 @@ class HostPool {
     return true;
   }
 
-  // Starts the workers, as many as the system permits. Returns whether there is one.
+  // Starts as many workers as the system permits. Returns whether there is at least one.
   bool start_workers() {
     try {
       for (; started_ < threads_ - 1; ++started_) std::thread([this] { work(); }).detach();

@@ -1,4 +1,4 @@
-// Choice of the vector instructions of loops on the CPU.
+// Choice of the instruction set for vectorised loops on the CPU.
 #ifndef JAXMATCH_INSTRUCTION_SET_H_
 #define JAXMATCH_INSTRUCTION_SET_H_
 
@@ -9,8 +9,8 @@ namespace jaxmatch {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
-// The request of JAXMATCH_ISA=portable|avx2|avx512, for tests and measurements. By default the best
-// instruction set is used.
+// The instruction set that the environment variable JAXMATCH_ISA=portable|avx2|avx512 requests, for
+// tests and measurements. Without it the best instruction set is used.
 struct RequestedInstructionSet {
   InstructionSet most = InstructionSet::kAvx512;
   bool by_name = false;
@@ -24,7 +24,7 @@ inline RequestedInstructionSet requested_instruction_set() {
 }
 
 // The best instruction set of this processor that is not above the requested one. Here AVX2
-// includes FMA and F16C, and AVX-512 includes its parts DQ, BW and VL.
+// includes FMA and F16C, and AVX-512 includes its extensions DQ, BW and VL.
 inline InstructionSet instruction_set() {
   static const InstructionSet best = [] {
     InstructionSet found = InstructionSet::kPortable;
@@ -59,7 +59,7 @@ __attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl"))) void with_avx
 #endif
 
 // Runs f, compiled for the instruction set in use. The compiler must inline f and each function
-// that the loops of f call: pass an `[&]() JAXMATCH_VECTORIZED {...}`.
+// that the loops of f call, so pass f as `[&]() JAXMATCH_VECTORIZED {...}`.
 #define JAXMATCH_VECTORIZED __attribute__((always_inline))
 template <class F>
 void vectorized(const F& f) {

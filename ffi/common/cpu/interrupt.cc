@@ -11,10 +11,10 @@ namespace {
 
 std::mutex mutex;
 
-// --- Signals, counted from the first long call on, until the process ends.
+// --- Counts signals, from the first long call until the process ends.
 
 struct sigaction previous{};  // written before our handler is installed
-bool installed = false;       // ever; guarded by the mutex
+bool installed = false;       // whether our handler ever was; guarded by the mutex
 std::atomic<uint32_t> arrived{0};
 
 void count_and_pass_on(int signal, siginfo_t* info, void* context) {
@@ -31,17 +31,19 @@ const void* handler_of(const struct sigaction& action) {
                                         : reinterpret_cast<const void*>(action.sa_handler);
 }
 
-// Installs our handler before the current one, again if `signal.signal` has replaced it since.
+// Installs our handler in front of the current one. Does so again if `signal.signal` has replaced
+// our handler.
 void count_signals() {
   std::lock_guard<std::mutex> lock(mutex);
   struct sigaction now{};
   if (sigaction(SIGINT, nullptr, &now) != 0) return;
   const void* const handler = handler_of(now);
   if (handler == reinterpret_cast<const void*>(count_and_pass_on)) return;
-  // The default ends the process; and who ignores the signal wants no end.
+  // The default action ends the process anyway. A program that ignores the signal must not be
+  // interrupted.
   if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
-  // Another library's handler may pass signals on to ours: in front of it, both would do so for
-  // ever.
+  // Another library's handler may pass signals on to ours. If ours passed them back, the two would
+  // call each other forever.
   if (installed && handler != handler_of(previous)) return;
   previous = now;
   now.sa_flags |= SA_SIGINFO;
@@ -49,16 +51,17 @@ void count_signals() {
   installed = sigaction(SIGINT, &now, nullptr) == 0 || installed;
 }
 
-// --- Python's answer.
+// --- Asks Python what the signal means.
 
 template <class F>
 F* find_in_process(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Whether Python raises KeyboardInterrupt for the signal. A program with a handler of its own,
-// which may end after the present step, keeps its results. Nothing of this runs Python code, in
-// which a pending signal would be handled, and lost. Without Python every signal ends solves.
+// Whether Python raises KeyboardInterrupt for the signal. A program with its own signal handler may
+// want to finish the present step, so its solve goes on. This function runs no Python code: the
+// interpreter would handle the pending signal there, and the signal would be lost. Without Python,
+// every signal ends the solve.
 bool python_raises() {
   using Object = void;
   auto* const initialized = find_in_process<int()>("Py_IsInitialized");
@@ -91,8 +94,8 @@ bool python_raises() {
 
 namespace {
 
-// The latest execution of a program. Its calls share it: a signal between two of them counts, and
-// its time is that of all together.
+// The latest execution of a compiled program. All native calls of the execution share it, so a
+// signal between two calls counts, and kPatience is measured from the start of the first call.
 InterruptScope::Execution latest;  // guarded by the mutex
 
 InterruptScope::Execution join(int64_t run) {
@@ -112,7 +115,7 @@ InterruptScope::InterruptScope(int64_t run)
 void InterruptScope::poll() {
   if (interrupted_.load(std::memory_order_relaxed)) throw Interrupted{};
   const uint32_t count = arrived.load(std::memory_order_relaxed);
-  // One thread asks.
+  // Only one thread asks Python.
   if (seen_.load(std::memory_order_relaxed) != count && seen_.exchange(count) != count) {
     const bool raises = python_raises();
     {

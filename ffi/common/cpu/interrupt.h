@@ -1,11 +1,11 @@
-// Native calls that Ctrl-C ends.
+// Native calls that Ctrl-C can end.
 //
-// While a program waits for a native call, Python's own handler of SIGINT only sets a flag, which
-// the interpreter reads after the call. So the first call that lasts longer than kPatience puts a
-// handler in front of it, which counts signals and passes them on. Solvers poll
-// (common/cpu/poll.h): once there is a new signal, and Python would raise KeyboardInterrupt for it,
-// the call ends within milliseconds. Only a signal in the first milliseconds of the first long call
-// is not seen.
+// During a native call, Python's own handler of SIGINT only sets a flag, which the interpreter
+// reads after the call. So the first call that lasts longer than kPatience installs another handler
+// in front of Python's. This handler counts signals and passes them on. Solvers poll the count
+// (common/cpu/poll.h). If there is a new signal for which Python would raise KeyboardInterrupt, the
+// call ends within milliseconds. Only a signal in the first milliseconds of the first long call is
+// missed.
 #ifndef JAXMATCH_CPU_INTERRUPT_H_
 #define JAXMATCH_CPU_INTERRUPT_H_
 
@@ -17,14 +17,15 @@
 
 namespace jaxmatch {
 
-// The scope of one call. Threads that help with the call point at it (InterruptibleThread).
+// The scope of one call. Threads that work on the call point to it (InterruptibleThread).
 class InterruptScope {
  public:
-  // Of an execution of a program, to which XLA gives the number `run`; 0 outside of one. Once one
-  // of its calls was interrupted, all further ones are.
+  // An execution of a compiled program, to which XLA gives the number `run`; 0 for a call outside
+  // of any program. After one call of an execution is interrupted, all later ones are interrupted
+  // too.
   struct Execution {
     int64_t run = 0;
-    uint32_t seen = 0;  // signals
+    uint32_t seen = 0;  // number of signals at the last check
     bool interrupted = false;
     std::chrono::steady_clock::time_point begun{};
   };
@@ -33,7 +34,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  // Throws Interrupted.
+  // Throws Interrupted if Ctrl-C must end the call.
   void poll();
 
   // Whether the last call that this thread made was interrupted.
@@ -56,7 +57,8 @@ class InterruptScope {
   std::atomic<bool> interrupted_, counts_{false};
 };
 
-// Within this scope the thread polls for the call `scope`, which may be null: then for none.
+// While this object lives, its thread polls on behalf of the call `scope`. If `scope` is null,
+// polls do nothing.
 class InterruptibleThread {
  public:
   explicit InterruptibleThread(InterruptScope* scope) : before_(InterruptScope::current()) {

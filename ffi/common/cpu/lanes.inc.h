@@ -1,11 +1,11 @@
-// Vector operations of one instruction set that the solvers use.
+// The vector operations that the solvers use, for one instruction set.
 //
-// Each `Lanes` computes in Acc. This is double, or, for 64-bit integers whose sums would round in a
-// double, __int128 with a single lane. Loads convert costs exactly. A load of fewer than kWidth
-// costs fills the other lanes with zeros.
+// Each `Lanes` type computes in its number type Acc. Acc is double, or __int128 in a single lane
+// for 64-bit integers whose sums a double would round. Loads convert costs exactly. A load of fewer
+// than kWidth costs fills the other lanes with zeros.
 //
-// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h).
+// Solvers include this file once per instruction set, inside that set's namespace (see
+// assignment/cpu/problem.h).
 
 inline double widen(BFloat16 x) { return single(x); }
 inline double widen(Float16 x) { return single(x); }
@@ -19,7 +19,7 @@ inline double least_of_four(__m256d a) {
   const __m128d two = _mm_min_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
   return _mm_cvtsd_f64(_mm_min_sd(two, _mm_unpackhi_pd(two, two)));
 }
-// The two least of eight numbers, given as pairs with first[k] <= second[k].
+// The two least of eight numbers, which are given as pairs with first[k] <= second[k].
 inline void least_two_of_four(__m256d first, __m256d second, double* least, double* next) {
   const __m128d f0 = _mm256_castpd256_pd128(first), f1 = _mm256_extractf128_pd(first, 1);
   const __m128d s0 = _mm256_castpd256_pd128(second), s1 = _mm256_extractf128_pd(second, 1);
@@ -40,7 +40,7 @@ struct ScalarLanes {
   static Reg splat(Acc x) { return x; }
   static Reg load(const Acc* p) { return *p; }
   static void store(Acc* p, Reg x) { *p = x; }
-  // A cost, rounded to its type.
+  // Stores x as a cost, rounded to the type of costs.
   template <class Elem>
   static void store_cost(Elem* p, Reg x) {
     *p = Elem(x);
@@ -224,7 +224,7 @@ using DoubleLanes = ScalarLanes<double>;
 
 using WideLanes = ScalarLanes<__int128>;
 
-// Stands for no value: greater than any sum of costs.
+// A sentinel for "no value", greater than any sum of costs.
 template <class Acc>
 constexpr Acc kInfinity = Acc(__builtin_inf());
 template <>

@@ -1,4 +1,4 @@
-// A call that does nothing: the lower bound of the time of every other call.
+// A call that does nothing. Its time is a lower bound for every other call.
 #include "common/handler.h"
 
 namespace jaxmatch {

@@ -1,7 +1,7 @@
 // The number formats of costs.
 //
-// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h).
+// Solvers include this file once per instruction set, inside that set's namespace (see
+// assignment/cpu/problem.h).
 
 template <class Elem>
 struct Format {  // integers
@@ -37,8 +37,8 @@ struct Format<double> {
   static constexpr int kDigits = 53, kLowest = -1074;
 };
 
-// Returns `granule` such that every finite cost is a multiple of 2^granule; `least` is the least
-// non-zero magnitude.
+// Returns `granule` such that every finite cost is a multiple of 2^granule. `least` is the least
+// non-zero magnitude of a cost.
 template <class Elem>
 int granule_of(double least) {
   using F = Format<Elem>;

@@ -1,5 +1,6 @@
-// How solvers notice that the user has pressed Ctrl-C. Nothing here comes from the C++ standard
-// library, for solvers that are compiled once per instruction set.
+// How solvers notice that the user has pressed Ctrl-C. This header uses nothing from the C++
+// standard library, because some solvers are compiled once per instruction set (see
+// assignment/cpu/problem.h).
 #ifndef JAXMATCH_CPU_POLL_H_
 #define JAXMATCH_CPU_POLL_H_
 
@@ -7,13 +8,13 @@
 
 namespace jaxmatch {
 
-// Thrown where a solve must end. What the call then returns is in write_interrupted().
+// Thrown to end a solve. write_interrupted() then writes the results of the call.
 struct Interrupted {};
 
 // Throws Interrupted if the user has pressed Ctrl-C since the call began. Takes about 20 ns.
 void poll_interrupt();
 
-// Polls after so many operations of about a nanosecond each.
+// Polls once per kBetween operations of about a nanosecond each.
 class Poll {
  public:
   void after(int64_t operations) {

@@ -1,10 +1,10 @@
 // Arrays in an arena.
 //
-// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h).
+// Solvers include this file once per instruction set, inside that set's namespace (see
+// assignment/cpu/problem.h).
 
-// Allocates cache-line aligned arrays in the arena. The same code first measures their sizes:
-// without a base every array is null and only `used` grows.
+// Allocates cache-line aligned arrays in the arena. The same code also measures their total size
+// first: without a base every array is null and only `used` grows.
 struct Stack {
   char* base = nullptr;
   size_t used = 0;

@@ -20,8 +20,9 @@
 
 namespace jaxmatch {
 
-// A scope with rounding to nearest, denormals kept, exceptions masked. XLA runs its threads with
-// denormals flushed to zero. The previous mode is restored at the end of the scope.
+// A scope in which floats round to nearest, denormals are kept and floating-point exceptions are
+// masked. XLA runs its threads with denormals flushed to zero. The previous mode is restored at the
+// end of the scope.
 class ExactFloats {
  public:
 #if defined(__x86_64__)
@@ -44,7 +45,8 @@ class ExactFloats {
   ExactFloats& operator=(const ExactFloats&) = delete;
 };
 
-// A reference to a callable f(first, last). The code around it is compiled once, not for each f.
+// A reference to a callable f(first, last). Code that takes it is compiled only once, not for each
+// f.
 class RangeWork {
  public:
   template <class F>
@@ -62,11 +64,11 @@ class RangeWork {
 };
 
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
-// idle threads of `pool`. Tasks do not wait for each other: every thread takes the next range when
-// it is idle, and the caller waits only for ranges that a thread has begun. `item_ns` estimates the
-// time of one item. An exception of `work`, on any thread, is rethrown to the caller once all
-// threads have left `work`; ranges that no thread has begun by then are skipped. All threads poll
-// for the call that the calling thread belongs to, before each range and in `work`.
+// idle threads of `pool`. `item_ns` estimates the time of one item. Tasks do not wait for each
+// other: every thread takes the next range when it is idle, and the caller waits only for ranges
+// that a thread has begun. If `work` throws on any thread, ranges that have not begun are skipped,
+// and the exception is rethrown to the caller once all threads have left `work`. All threads poll
+// for Ctrl-C on behalf of the caller's native call, before each range and in `work`.
 //
 // A pool has num_threads(), and Schedule(f), which calls f on one of its threads or in place.
 template <class Pool>
@@ -85,14 +87,14 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
     return;
   }
 
-  // Outlives this call: a task may start after all ranges are done, and then finds none.
+  // Outlives this call: a task may start after all ranges are done, and then does nothing.
   struct Shared {
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> done{0};
     std::atomic<bool> failed{false};
     std::mutex mutex;
     std::condition_variable all_done;
-    std::exception_ptr thrown;  // the first, guarded by the mutex
+    std::exception_ptr thrown;  // the first exception; guarded by the mutex
   };
   auto shared = std::make_shared<Shared>();
   // `work` is only used for a taken range, and this call does not return before that range is done.
@@ -118,7 +120,8 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
   try {
     for (int64_t h = 0; h < helpers; ++h) pool.Schedule([run] { run(); });
   } catch (const std::bad_alloc&) {
-    // No memory for a task: the tasks that are scheduled already, and the caller, do the work.
+    // There is no memory for a task. The caller and the tasks that are already scheduled do the
+    // work.
   }
   run();
   std::unique_lock<std::mutex> lock(shared->mutex);

@@ -1,9 +1,9 @@
 // Transposed copies of costs, in square tiles that fit the registers.
 //
-// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h).
+// Solvers include this file once per instruction set, inside that set's namespace (see
+// assignment/cpu/problem.h).
 
-// A tile of numbers of so many bytes.
+// A square tile of numbers of kBytes bytes each.
 template <int kBytes>
 struct Tile {
   static constexpr int kSide = 4;

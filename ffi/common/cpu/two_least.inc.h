@@ -1,12 +1,12 @@
 // The least and the second least reduced cost of a row.
 //
-// Included once per instruction set, inside that set's namespace, by the solvers that are compiled
-// for each (see assignment/cpu/problem.h).
+// Solvers include this file once per instruction set, inside that set's namespace (see
+// assignment/cpu/problem.h).
 
 template <class Acc>
 struct TwoLeast {
-  Acc first, second;  // the least two of C_ij - v_j
-  int32_t col;        // of `first`, the lowest index among ties
+  Acc first, second;  // the two least values of C_ij - v_j
+  int32_t col;        // column of `first`; the lowest among ties
 };
 
 template <class S>

@@ -1,4 +1,4 @@
-// Turns a failed CUDA call into the error of the handler it happened in.
+// Turns a failed CUDA call into an error of the handler that made it.
 #ifndef JAXMATCH_CUDA_CHECK_H_
 #define JAXMATCH_CUDA_CHECK_H_
 
@@ -8,7 +8,7 @@
 
 #include "common/handler.h"
 
-// Returns an ffi::Error that names the call, the file and the line unless `call` succeeds. After a
+// If `call` fails, returns an ffi::Error that names the call, the file and the line. After a
 // launch, pass cudaGetLastError().
 #define JAXMATCH_CUDA_CHECK(call)                                                     \
   do {                                                                                \

@@ -1,4 +1,4 @@
-// Launches of kernels that need much shared memory, and of those whose blocks wait for each other.
+// Launches of kernels that need much shared memory, or whose blocks wait for each other.
 #ifndef JAXMATCH_CUDA_COOPERATIVE_LAUNCH_H_
 #define JAXMATCH_CUDA_COOPERATIVE_LAUNCH_H_
 
@@ -9,7 +9,7 @@
 
 namespace jaxmatch {
 
-// The GPU that the calling thread uses. A block may have `shared_bytes` of shared memory.
+// Limits of the calling thread's GPU. A block may use up to `shared_bytes` of shared memory.
 struct GpuLimits {
   int multiprocessors = 0, shared_bytes = 0;
 
@@ -23,14 +23,14 @@ struct GpuLimits {
   }
 };
 
-// Allows launches of the kernel with up to `most_bytes` of shared memory. Pass the same number
-// for all launches of a kernel: another thread may be about to launch it.
+// Allows launches of the kernel with up to `most_bytes` of shared memory. Pass the same number for
+// all launches of a kernel, since another thread may be about to launch it.
 inline cudaError_t allow_shared_memory(const void* kernel, int most_bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes);
 }
 
-// Launches the kernel after allow_shared_memory(kernel, most_shared_bytes). An error unless all
-// blocks can be resident.
+// Calls allow_shared_memory(kernel, most_shared_bytes), then launches the kernel. Fails unless all
+// blocks can be resident at the same time.
 inline cudaError_t launch_cooperative(cudaStream_t stream, const void* kernel, int blocks,
                                       int threads, void** arguments, int64_t shared_bytes,
                                       int most_shared_bytes) {

@@ -1,5 +1,5 @@
-// The threads of a cooperative launch: their indices in the grid, counters reduced at a barrier,
-// and lists that they append to.
+// The threads of a cooperative launch: their indices in the grid, counters that a barrier sums, and
+// lists that the threads append to.
 #ifndef JAXMATCH_CUDA_GRID_CUH_
 #define JAXMATCH_CUDA_GRID_CUH_
 
@@ -18,8 +18,8 @@ namespace jaxmatch {
 #ifndef JAXMATCH_EMULATED
 __device__ inline void grid_barrier() { cooperative_groups::this_grid().sync(); }
 
-// Reserves a place for each calling lane, with one atomic operation for all lanes that call
-// together.
+// Reserves a place in a list for each calling lane. All lanes that call together share one atomic
+// operation.
 __device__ inline int32_t take_place(int32_t* count) {
   const auto lanes = cooperative_groups::coalesced_threads();
   int at = 0;
@@ -28,12 +28,12 @@ __device__ inline int32_t take_place(int32_t* count) {
 }
 #endif
 
-// All threads of a launch; or, with kMayBeAlone, the threads of one block that solves a problem
-// alone. `kTotal` names a Tally in the block's shared memory.
+// All threads of a launch. With kMayBeAlone, it may be the threads of a single block instead, which
+// solves a problem alone. `kTotal` returns a Tally in the block's shared memory.
 template <Tally& (*kTotal)(), bool kMayBeAlone>
 class Grid {
  public:
-  // The tallies must be zero; steps are counted from `step` on.
+  // The tallies in `ring` must be zero. Steps are counted from `step` on.
   __device__ explicit Grid(Tally* ring, int step = 0, bool alone = false)
       : ring_(ring), step_(step), alone_(alone) {}
 
@@ -48,9 +48,10 @@ class Grid {
   __device__ bool leader() const { return block() == 0 && threadIdx.x == 0; }
 
   __device__ Tally* tally() const { return ring_ + step_ % kTallies; }
-  // A barrier for all threads. Returns the sums of their tallies since the previous barrier. Many
-  // threads add to a tally between two barriers, so a sum cannot travel with the arrival of a
-  // block, as it does in assignment/large/cuda/team.cuh and grid_cut/cuda/barrier.cuh.
+  // A barrier for all threads. Returns the tally: what all threads have added to it since the
+  // previous barrier. Many threads add to a tally between two barriers. So a block cannot announce
+  // its sum together with its arrival, as it does in assignment/large/cuda/team.cuh and
+  // grid_cut/cuda/barrier.cuh.
   __device__ Tally barrier_reduce() {
     if (leader()) ring_[(step_ + 2) % kTallies] = Tally{};
     if (is_alone()) {
@@ -65,7 +66,7 @@ class Grid {
     }
     __syncthreads();
     const Tally result = kTotal();
-    __syncthreads();  // before the next barrier writes it
+    __syncthreads();  // all have read kTotal() before the next barrier writes it
     ++step_;
     return result;
   }
@@ -75,7 +76,7 @@ class Grid {
   __device__ void each(int64_t count, F f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
-  // The same for whole warps: f(k, exists), called by all lanes.
+  // Like each(), but all lanes of a warp call f(k, exists) together.
   template <class F>
   __device__ void each_warp(int64_t count, F f) const {
     for (int64_t first = thread() - lane(); first < count; first += threads()) {

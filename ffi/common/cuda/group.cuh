@@ -11,7 +11,7 @@ namespace jaxmatch {
 extern __shared__ __align__(16) char shared_memory[];
 
 #if defined(__CUDACC__)
-// The lesser of two; NaN if one of them is.
+// The lesser of two numbers, or NaN if one of them is NaN.
 __device__ inline float min_or_nan(float a, float b) {
   float least;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
@@ -33,7 +33,7 @@ __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
 }
 #endif
 
-// Floats as integers of the same order, and back.
+// These convert floats to integers of the same order, and back.
 __device__ inline uint32_t ordered_bits(float x) {
   const uint32_t bits = __float_as_uint(x);
   return bits ^ (bits >> 31 ? ~0u : 1u << 31);
@@ -49,7 +49,7 @@ __device__ inline double from_ordered_bits(uint64_t x) {
   return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
 }
 
-// Return what was there before.
+// These return the previous value.
 __device__ inline uint32_t atomic_min(uint32_t* at, uint32_t x) {
   return atomicMin(reinterpret_cast<unsigned*>(at), unsigned(x));
 }
@@ -68,7 +68,7 @@ struct Group {
   __device__ int warps() const { return kOneWarp ? 1 : size / kWarpSize; }
 
   // Barrier of the participating warps only. Warps that a smaller problem does not need have
-  // exited, and warps that wait for a search use another barrier than those that search.
+  // exited. Warps that wait for a search use another barrier than the warps that search.
   __device__ void sync() const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -77,7 +77,8 @@ struct Group {
     }
   }
 
-  // The same barrier. Returns the number of warps with `x` set.
+  // The same barrier; `x` is the same in all lanes of a warp. Returns the number of warps with `x`
+  // set.
   __device__ int sync_and_count(bool x) const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -86,7 +87,7 @@ struct Group {
     return int(barrier_popc(barrier, size, x)) / kWarpSize;
   }
 
-  // Maximum over the group of each of N numbers. `slots` has room for N words a warp.
+  // Replaces each of N numbers by its maximum over the group. `slots` has N * kWarpSize words.
   template <int N, class Word>
   __device__ void all_max(Word (&x)[N], Word* slots) const {
     warp_max(x);
@@ -128,7 +129,7 @@ struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
 };
 
 // Placed between loads and the first use of their results. Without it the compiler may save
-// registers by issuing one load after another, each with the full latency. Called by all lanes.
+// registers by issuing one load after another, each with the full latency. All lanes call it.
 __device__ inline void keep_loads_together() { __syncwarp(); }
 
 }  // namespace jaxmatch

@@ -1,4 +1,4 @@
-// A call that launches an empty kernel: the lower bound of the time of every other call.
+// A call that launches an empty kernel. Its time is a lower bound for every other call.
 #include "common/cuda/check.h"
 #include "common/handler.h"
 

@@ -1,5 +1,5 @@
 // The threads that solve a problem together: those of one block, or of several blocks that run at
-// once.
+// the same time.
 #ifndef JAXMATCH_CUDA_TEAM_CUH_
 #define JAXMATCH_CUDA_TEAM_CUH_
 
@@ -11,14 +11,14 @@
 
 namespace jaxmatch::team {
 
-// Over the lanes of a warp; every lane gets the result.
+// The minimum and the sum over the lanes of a warp. Every lane gets the result.
 __device__ inline uint64_t warp_least(uint64_t x) {
   const uint32_t high = __reduce_min_sync(kAllLanes, uint32_t(x >> 32));
   const uint32_t low = __reduce_min_sync(kAllLanes, uint32_t(x >> 32) == high ? uint32_t(x) : ~0u);
   return uint64_t(high) << 32 | low;
 }
 __device__ inline int64_t warp_sum(int64_t x) {
-  constexpr int kBits = 26;  // sums of 32 numbers of so many bits do not overflow
+  constexpr int kBits = 26;  // 32 numbers of kBits bits have a sum below 2^32
   uint64_t sum = 0;
   for (int shift = 0; shift < 64; shift += kBits) {
     const uint32_t part = uint32_t(uint64_t(x) >> shift) & ((1u << kBits) - 1);
@@ -26,18 +26,22 @@ __device__ inline int64_t warp_sum(int64_t x) {
   }
   return int64_t(sum);
 }
-// All threads call all functions in the same order. `kTeamThreads` are those of a block, or 0 if a
-// kernel is launched with as many as its problem has work for. `Shared`, in the shared memory of a
-// block, has `slots`, a word for each warp, the count of `barriers` that the block has passed, and
-// in its `workspace` the `arrivals` of all blocks and two sets of `slots`.
+// A team: the threads of `blocks` blocks, of which this block has the number `rank`. All threads
+// call the collective functions in the same order. `kTeamThreads` is the number of threads per
+// block, or 0 if it is chosen at launch to suit the problem. `Shared` lies in the shared memory of
+// a block and has:
+// - `slots`: two words for each warp;
+// - `barriers`: the number of barriers that the block has passed;
+// - `workspace`: memory of the team, with `arrivals` (the number of arrivals of all blocks) and two
+//   sets of Slots.
 template <class Shared, int kTeamThreads>
 class TeamOf {
  public:
-  static constexpr int kTeamWarps = kTeamThreads / kWarpSize;  // of a block, if that is known
+  static constexpr int kTeamWarps = kTeamThreads / kWarpSize;  // 0 if chosen at launch
 
   __device__ TeamOf(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
 
-  // The first block without the others.
+  // A team of the first block only.
   __device__ TeamOf alone() const { return {s, 1, 0}; }
 
   __device__ static int block_threads() {
@@ -55,7 +59,7 @@ class TeamOf {
     if (is_warp()) return __syncwarp();
     __barrier_sync_count(0, block_threads());
   }
-  // Writes before it are seen by all threads after it.
+  // A barrier of the team. All threads then see all writes before the barrier.
   __device__ void sync() const {
     sync_block();
     if (blocks == 1) return;
@@ -67,12 +71,12 @@ class TeamOf {
   __device__ void each(int64_t count, const F& f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
-  // By the threads of each block.
+  // Like each(), but the threads of every block go through all k.
   template <class F>
   __device__ void each_in_block(int64_t count, const F& f) const {
     for (int64_t k = threadIdx.x; k < count; k += block_threads()) f(k);
   }
-  // f(k) by all lanes of one warp.
+  // All lanes of one warp call f(k) together.
   template <class F>
   __device__ void each_by_warp(int64_t count, const F& f) const {
 #pragma unroll 1
@@ -83,7 +87,8 @@ class TeamOf {
     if (rank == 0 && threadIdx.x == 0) f();
   }
 
-  // The least (key, then index) over all threads. Every thread gets it.
+  // Sets (key, index) to the least pair over all threads, compared by key first. Every thread gets
+  // it.
   __device__ void least(uint64_t& key, uint64_t& index) const {
     least_of_block(key, index);
     if (blocks == 1) return;
@@ -97,7 +102,7 @@ class TeamOf {
     }
     least_of_warp(key, index);
   }
-  // The least of each of two numbers over all threads. Every thread gets both.
+  // Sets a and b each to its minimum over all threads. Every thread gets both.
   __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
     a = warp_least(a);
     b = warp_least(b);
@@ -134,7 +139,8 @@ class TeamOf {
     for (int k = lane(); k < blocks; k += kWarpSize) x += int64_t(slots[0][k]);
     return warp_sum(x);
   }
-  // By the threads of one block. (A sum over several would depend on their number.)
+  // The sum over the threads of one block. (A sum over several blocks would depend on their
+  // number.)
   __device__ double sum_of_block(double x) const {
     return __longlong_as_double(reduce_in_block(__double_as_longlong(x), [](int64_t bits) {
       double y = __longlong_as_double(bits);
@@ -150,8 +156,8 @@ class TeamOf {
   const int blocks, rank;
 
  private:
-  // Of all blocks, by the first thread of each. A function of its own: it is called in hundreds of
-  // places, and takes far longer than a call.
+  // A barrier of all blocks, at which the first thread of each block waits. It is not inlined,
+  // because it is called in hundreds of places and takes far longer than a function call.
   __device__ __noinline__ static void meet(Shared& s, int blocks) {
     if (threadIdx.x != 0) return;
     const uint64_t all = ++s.barriers * uint64_t(blocks);
@@ -196,8 +202,9 @@ class TeamOf {
   __device__ int64_t sum_of_block(int64_t x) const {
     return reduce_in_block(x, [](int64_t y) { return warp_sum(y); });
   }
-  // What each block has, for all. Two sets of slots take turns: before a block writes one again,
-  // all have read it, as they have arrived at a barrier in between.
+  // Gives the numbers x and y of each block to all blocks. Two sets of slots alternate: before a
+  // block writes a set again, all blocks have read it, since they have arrived at the barrier in
+  // between.
   __device__ const Slots& exchange(uint64_t x, uint64_t y) const {
     if (threadIdx.x == 0) {
       Slots& slots = s.workspace.slots[(s.barriers + 1) % 2];

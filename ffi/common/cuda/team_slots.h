@@ -1,4 +1,4 @@
-// What the blocks of a team exchange.
+// The memory through which the blocks of a team exchange numbers.
 #ifndef JAXMATCH_CUDA_TEAM_SLOTS_H_
 #define JAXMATCH_CUDA_TEAM_SLOTS_H_
 
@@ -6,9 +6,9 @@
 
 namespace jaxmatch::team {
 
-constexpr int kMostBlocks = 256;  // of a problem
+constexpr int kMostBlocks = 256;  // most blocks of a team
 
-// Of reductions over blocks.
+// Two words of each block, for reductions over blocks.
 using Slots = uint64_t[2][kMostBlocks];
 
 }  // namespace jaxmatch::team

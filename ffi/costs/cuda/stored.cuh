@@ -12,10 +12,10 @@ namespace jaxmatch {
 
 // Range of the costs of one problem.
 struct CostRange {
-  double max_abs;      // over finite costs
+  double max_abs;      // greatest magnitude of a finite cost
   double lowest_bit;   // every finite cost is a multiple of it; 0 if all are zero
-  bool invalid;        // NaN, or an infinity of the wrong sign
-  uint64_t magnitude;  // max_abs of 64-bit integers, which a double would round
+  bool invalid;        // a cost is NaN, or an infinity of the wrong sign
+  uint64_t magnitude;  // max_abs of 64-bit integers, which doubles would round
 };
 
 __device__ inline CostRange merge(CostRange a, const CostRange& b) {
@@ -27,11 +27,11 @@ __device__ inline CostRange merge(CostRange a, const CostRange& b) {
   return a;
 }
 
-// Each type below describes one type of costs. `Raw` is the type of a cost in canonical form.
-// `Range` scans every cost and accumulates the greatest magnitude, the negated lowest bit, and the
-// invalid bits, all as maxima. `Guess` is faster, but may fail.
+// Each type below describes one type of costs. `Raw` holds the bits of one loaded cost. `Range`
+// scans every cost. It accumulates the greatest magnitude, the negated lowest bit, and the invalid
+// bits, all three as maxima. `Guess` is faster, but may fail.
 
-// float32. bfloat16 and float16 are converted to it when they are copied.
+// float32 costs. load() converts bfloat16 and float16 to float32.
 struct Floats {
   using Raw = uint32_t;
   using Word = uint32_t;
@@ -55,10 +55,10 @@ struct Floats {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const bool finite = magnitude < 0x7f800000u;
       if (finite) word[0] = max(word[0], magnitude);
-      // The lowest bit of x is the difference between x and x without this bit, which is exact. For
-      // a power of two a bit of the exponent is cleared instead: the difference is then at least
-      // half of x, and lowest_bit() rounds it down to a power of two. A zero has no bits, and its
-      // negated lowest bit, zero, is never the maximum.
+      // The lowest bit of x is x minus x without this bit; the difference is exact. For a power of
+      // two, clearing the lowest bit of the word changes the exponent instead. The difference is
+      // then at least half of x, and lowest_bit() rounds it down to a power of two. A zero has no
+      // bits; its negated lowest bit is 0, which does not change the maximum.
       const float rest = __uint_as_float(magnitude & (magnitude - 1));
       const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
       if (finite) word[1] = max(word[1], 0u - lowest);
@@ -80,8 +80,8 @@ struct Floats {
     }
   };
 
-  // Guesses the unit of all costs from the lowest bits of a few, and checks that the others are
-  // multiples of it. Fails if one is not, or is not finite.
+  // Guesses the unit of all costs from the lowest bits of a few costs, and checks that all costs
+  // are multiples of it. Fails if a cost is not a multiple or not finite.
   struct Guess {
     float unit = 0, magic = 0, most = 0;
     bool fails = false;
@@ -91,15 +91,15 @@ struct Floats {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const float x = __uint_as_float(magnitude),
                   rest = __uint_as_float(magnitude & (magnitude - 1));
-      // The lowest bit of the fraction; for a power of two x itself; for zero no bit.
+      // The lowest bit of x: x itself for a power of two, and 0 for zero.
       const float lowest = magnitude & 0x7fffffu ? x - rest : x;
       unit = __uint_as_float(0u - __reduce_max_sync(kAllLanes, 0u - __float_as_uint(lowest)));
       magic = unit * 0x1p23f;
     }
     __device__ bool gives_up() const { return fails; }
     __device__ void include(Raw raw, bool) {
-      // From 2^23 units on, a float32 has no bit below the unit. Up to 2^24 units it has the bit of
-      // the unit.
+      // A float32 of 2^23 units or more has no bit below the unit, so only smaller numbers are
+      // tested. Adding `magic`, which is 2^23 units, rounds them to whole units.
       const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
       fails = fails || !((small + magic) - magic == small);
       most = fmaxf(most, x);
@@ -109,7 +109,8 @@ struct Floats {
       const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
       Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
       group.all_max(word, slots);
-      // Of several powers of two, all are multiples of the least.
+      // Warps may have guessed different units. All units are powers of two, so all are multiples
+      // of the least one.
       found = {double(__uint_as_float(word[0])), double(__uint_as_float(~word[1])), false, 0};
       return word[2] == 0 && word[0] < 0x7f800000u;
     }

@@ -1,4 +1,4 @@
-// The method "auto" on the CPU: augmenting paths first, pseudoflow for what they leave.
+// The method "auto" on the CPU: starts with augmenting paths and may finish with pseudoflow.
 #ifndef JAXMATCH_FLOW_CPU_AUTO_H_
 #define JAXMATCH_FLOW_CPU_AUTO_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch::flow {
 
-// Upper bound on the remaining augmenting paths: each carries at least one unit.
+// Upper bound on the number of augmenting paths still needed: each carries at least one unit.
 template <class T>
 double most_paths(const Residual<T>& g) {
   double excess = 0, deficit = 0;
@@ -20,15 +20,15 @@ double most_paths(const Residual<T>& g) {
   return std::min(excess, -deficit);
 }
 
-// Augmenting paths are far faster where paths are short or few (images, small cuts), and slower by
-// any factor where they are long and many. They run as long as each path costs little; then
+// Augmenting paths are far faster if paths are short or few (images, small cuts), and arbitrarily
+// slower if paths are long and many. So they run only as long as each path costs little; then
 // pseudoflow solves the residual network.
 //
-// A path costs 35 arc scans in stereo images, 1000 to 100000 in random level graphs and Goldfarb
-// and Grigoriadis' networks. Some networks are solved by few paths in about as many scans as there
-// are arcs; none of these is deep. Where capacities are small, as in matchings, the remaining
-// excess bounds the number of remaining paths, and a few expensive ones do not justify a restart.
-// After 20 scans per arc the switch is made in any case.
+// A path costs 35 arc scans in stereo images, but 1000 to 100000 in random level graphs and in the
+// networks of Goldfarb and Grigoriadis. Some networks need only a few expensive paths, with about
+// as many scans as there are arcs; their search trees are never deep. If capacities are small, as
+// in matchings, the remaining excess bounds the number of remaining paths, and a few expensive
+// paths do not justify a restart. After 20 scans per arc, pseudoflow takes over in any case.
 template <class T>
 void solve_auto(const Residual<T>& g, HostArena& memory) {
   constexpr int kQuarters = 80, kFewPaths = 4;

@@ -47,8 +47,8 @@ inline bool are_distinct(const int32_t* index, int64_t count, HostArena& memory)
   return !twice;
 }
 
-// True if the network satisfies FlowNetworkCsr, except for the order of arcs, which matters at the
-// terminals only. Allocates from `memory`.
+// True if the network is as FlowNetworkCsr describes. Does not check the order of arcs, which
+// matters only at the source and the sink (see heads_rise). Allocates from `memory`.
 inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, HostArena& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||
       g.edge_ptr[g.arcs] < 0 || g.edge_ptr[g.arcs] > g.edges) {

@@ -18,9 +18,9 @@
 
 namespace jaxmatch::flow {
 
-// The source side of the source-most minimum cut: all nodes reachable by residual arcs from
-// excesses that reach no deficit. These nodes stay on this side when their excess returns to the
-// source, and every node reachable from the source in the final flow is reachable from them.
+// Finds the source side of the minimum cut nearest to the source: all nodes that residual paths
+// reach from the excess that reaches no deficit. These nodes stay on this side when their excess
+// returns to the source. In the final flow, no other node is reachable from the source.
 template <class T>
 void find_source_side(const FlowProblem<T>& p, HostArena& memory, bool* side) {
   const Residual<T>& g = p.residual;
@@ -41,7 +41,7 @@ void find_source_side(const FlowProblem<T>& p, HostArena& memory, bool* side) {
   }
 }
 
-// Net flow on arc a: its flow minus that of its reverse arc, in units, of either sign.
+// Net flow on arc a, in units: its flow minus the flow of its reverse arc. May be negative.
 template <class T>
 T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   const FlowArc<T>& arc = p.residual.arcs[a];
@@ -53,7 +53,8 @@ T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// Edges of the same arc fill up one after the other. Returns the flow into the sink.
+// Writes the flow of each edge; the edges of an arc fill up one after the other. Returns the flow
+// into the sink, in units.
 template <class T, class C>
 int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
                    const Spread& spread, C* flow) {
@@ -109,7 +110,7 @@ double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side
   return sum.value();
 }
 
-// The results of a problem without a solution.
+// Writes the results of a problem without a solution.
 template <class C, class V>
 void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status status) {
   constexpr bool kIsFloat = std::is_floating_point_v<C>;
@@ -119,8 +120,8 @@ void write_nothing(const FlowNetworkCsr& g, const FlowResults<C, V>& out, Status
   *out.status = status;
 }
 
-// Requires a maximum pseudoflow in the residual network. `cut` is the capacity of its cut; not read
-// for integers.
+// Writes the results of a maximum flow: all excess must have returned to the source. `cut` is the
+// capacity of the minimum cut; it is not read if capacities are integers.
 template <class T, class C, class V>
 void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
                    double cut, const Spread& spread, const FlowResults<C, V>& out) {
@@ -138,7 +139,7 @@ void write_results(const FlowProblem<T>& p, const C* capacity, const FixedPoint<
     const V sum = V(cut);
     if (sum > std::numeric_limits<V>::max()) return write_nothing(p.network, out, kOverflow);
     *out.value = sum;
-    // No flow need circulate where none arrives.
+    // If the maximum flow is 0, remove flow that merely circulates.
     if (cut == 0) std::fill_n(out.flow, p.network.edges, C{0});
   }
 }

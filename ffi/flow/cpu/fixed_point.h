@@ -1,5 +1,5 @@
-// Quantisation: capacities of any type as whole numbers of a unit, so that solvers use integers
-// only.
+// Quantisation: expresses capacities of any type as whole numbers of a unit, so that solvers use
+// integers only.
 #ifndef JAXMATCH_FLOW_CPU_FIXED_POINT_H_
 #define JAXMATCH_FLOW_CPU_FIXED_POINT_H_
 
@@ -15,7 +15,7 @@
 
 namespace jaxmatch::flow {
 
-// f(k) for every edge k out of the node `from`, or into the node `to`.
+// Call f(k) for every edge k out of the node `from`, or into the node `to`.
 template <class F>
 void for_each_edge_out(const FlowNetworkCsr& g, int32_t from, F f) {
   for (int32_t k = g.edge_ptr[g.arc_ptr[from]]; k < g.edge_ptr[g.arc_ptr[from + 1]]; ++k) {
@@ -30,25 +30,27 @@ void for_each_edge_into(const FlowNetworkCsr& g, int32_t to, F f) {
   }
 }
 
-// The unit is 1 for integers. For floats it is a power of two: the greatest one that divides all
-// capacities, if it bounds every flow by 2^60 units, else the least one that does, with capacities
-// rounded down to it. Integer flows are conserved exactly.
+// For integers the unit is 1. For floats it is the greatest power of two that divides all
+// capacities, if every flow is then at most 2^60 units. Otherwise it is the smallest power of two
+// that achieves this, and capacities are rounded down to whole units. Integer flows are conserved
+// exactly.
 //
-// The bound is the least of the sums of capacities out of the source and into the sink, and of the
-// capacity of a known cut. A larger capacity counts as bound + 1: such an arc is never full, so
-// minimum cuts do not change. Of integers the bound is at most 2^61, and a flow that reaches that
-// overflows.
+// The bound on every flow is the smallest of three numbers: the sum of capacities out of the
+// source, the sum into the sink, and the capacity of a known cut. A capacity above the bound counts
+// as bound + 1: such an arc is never full, so minimum cuts do not change. For integers the sums
+// stop at 2^61, and a flow that reaches this limit is an overflow.
 //
-// Where floats bound the flow far above its value (numbers that stand for "no limit" at both ends),
-// the unit is too coarse. A solve in such units finds a cut of far less capacity, which bounds the
-// next solve: `is_fine` tells whether the answer stands.
+// For floats the bound may be far above the flow, if large numbers stand for "no limit" at both
+// terminals. Then the unit is too coarse, and `is_fine` rejects the answer. But the cut found has
+// far less capacity, and it bounds the next solve.
 template <class C>
 class FixedPoint {
  public:
   // Wider than double: sums of the largest doubles overflow a double.
   using Wide = long double;
 
-  // `known`: the capacity of a cut, or infinity. Returns kOptimal if the capacities are valid.
+  // `known`: the capacity of a cut found before, or infinity. Returns kOptimal if the capacities
+  // are valid.
   Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink,
                 Wide known) {
     int least_bit = 0;
@@ -69,7 +71,7 @@ class FixedPoint {
       }
     }
     if constexpr (std::is_floating_point_v<C>) {
-      // One more unit: the number of units may be rounded.
+      // Allow one more unit, because the conversion to units may round.
       const Wide limit = std::ldexp(known, -exponent_) * (1 + Wide(0x1p-50)) + 1;
       if (limit < Wide(bound_)) bound_ = int64_t(limit);
     }
@@ -77,9 +79,9 @@ class FixedPoint {
     return kOptimal;
   }
 
-  // True if the answer stands whose cut has this capacity. Of floats the bound is at most 2^9 times
-  // the flow, so each capacity of the cut is rounded by at most 2^-50 of it; or at most 2^20 times
-  // where nothing is rounded.
+  // True if the unit is fine enough for an answer whose cut has this capacity. For floats, the
+  // bound must be at most 2^9 times the cut, so that each of its capacities is rounded by at most
+  // 2^-50 of the cut. If nothing is rounded, the bound may be up to 2^20 times the cut.
   bool is_fine(Wide cut) const {
     if constexpr (std::is_integral_v<C>) {
       return true;
@@ -89,12 +91,12 @@ class FixedPoint {
   }
 
   int64_t bound() const { return bound_; }
-  // True if this flow may be cut off by the limit of integers.
+  // True if the limit on integer flows may have cut off this flow.
   static bool overflows(int64_t flow) { return std::is_integral_v<C> && flow >= kTooMuch; }
-  // The larger of the sums out of the source and into the sink, at most 2^61.
+  // The larger of two sums in units, out of the source and into the sink; at most 2^61.
   int64_t largest_sum() const { return largest_sum_; }
-  // True if infinite capacities leave the source and enter the sink: then a flow of `bound` units
-  // implies an infinite maximum flow.
+  // True if infinite capacities leave the source and also enter the sink. Then a flow of `bound`
+  // units implies an infinite maximum flow.
   bool is_unbounded() const { return is_unbounded_; }
 
   int64_t units(C capacity) const {
@@ -105,7 +107,8 @@ class FixedPoint {
       return std::min(x < double(kTooMuch) ? int64_t(x) : kTooMuch, most_);
     }
   }
-  // Rounded to nearest; never above the capacity that the units are a part of.
+  // Converts units to the type of capacities, rounded to nearest. The result never exceeds the
+  // capacity of an edge that can carry these units.
   C flow(int64_t units) const {
     if constexpr (std::is_integral_v<C>) {
       return C(units);
@@ -118,10 +121,11 @@ class FixedPoint {
   static constexpr int64_t kTooMuch = int64_t{1} << 61;
 
   static bool is_finite(C c) { return c <= std::numeric_limits<C>::max(); }
-  // Saturates at kTooMuch.
+  // Adds a capacity to a sum in units, which saturates at kTooMuch.
   void add(int64_t& sum, C capacity) const { sum = std::min(sum + units(capacity), kTooMuch); }
 
-  // False if a capacity is negative or NaN. Of floats also finds the exponent of the lowest bit.
+  // False if a capacity is negative or NaN. For floats it also sets `least_bit` to the exponent of
+  // the lowest set bit among all capacities.
   static bool are_valid(const FlowNetworkCsr& g, const C* capacity, int& least_bit) {
     if constexpr (std::is_integral_v<C>) {
       C signs = 0;
@@ -154,13 +158,13 @@ class FixedPoint {
         if (is_finite(capacity[k])) greatest_ += Wide(capacity[k]);
       }
     }
-    exponent_ = -1074;  // where nothing can flow, any capacity is at least one unit
+    exponent_ = -1074;  // if nothing can flow: every positive capacity is at least one unit
     if (greatest_ > 0) {
       std::frexp(greatest_, &exponent_);
       is_rounded_ = greatest_ > std::ldexp(Wide(1), least_bit + std::numeric_limits<C>::digits);
       exponent_ = std::max(exponent_ - 60, least_bit);
     }
-    // Two factors: 2^-exponent itself may not be representable.
+    // Two factors, because 2^-exponent itself may not be representable.
     scale_[0] = std::ldexp(1.0, -exponent_ / 2);
     scale_[1] = std::ldexp(1.0, -exponent_ - (-exponent_ / 2));
   }
@@ -177,9 +181,9 @@ class FixedPoint {
 
   int64_t bound_ = 0, most_ = 0, largest_sum_ = 0;
   Wide greatest_ = 0;  // the bound before it is rounded to units
-  int exponent_ = 0;   // of the unit
+  int exponent_ = 0;   // the unit is 2^exponent_
   bool is_unbounded_ = false;
-  bool is_rounded_ = false;  // units, or flows in C, are not exact
+  bool is_rounded_ = false;  // capacities in units, or flows of type C, may be inexact
   double scale_[2] = {1, 1};
 };
 

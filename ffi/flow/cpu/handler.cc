@@ -39,8 +39,8 @@ void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) 
   }
 }
 
-// Writes the results if they stand in these units; else returns the capacity of a cut, with which
-// better units can be chosen.
+// Writes the results if the units are fine enough for them. Otherwise returns the capacity of the
+// cut found, which allows finer units.
 template <class T, class C, class V>
 std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
                                const FixedPoint<C>& units, int32_t source, int32_t sink,
@@ -52,7 +52,7 @@ std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const
   double cut = 0;
   if constexpr (std::is_floating_point_v<C>) {
     cut = cut_capacity(g, capacity, out.source_side, memory);
-    // Of an infinite flow the source side has the sink, and is no cut.
+    // If the flow is infinite, the source side contains the sink and is not a cut.
     if (!out.source_side[sink] && !units.is_fine(cut)) return cut;
   }
   ExcessReturn<T>(p, memory).run();

@@ -1,5 +1,6 @@
-// Maximum flow by augmenting paths in two trees: incremental breadth-first search of Goldberg, Hed,
-// Kaplan, Tarjan and Werneck (ESA 2011), a Boykov-Kolmogorov algorithm whose trees stay shortest.
+// Maximum flow by augmenting paths between two kinds of search trees: incremental breadth-first
+// search of Goldberg, Hed, Kaplan, Tarjan and Werneck (ESA 2011). It is a Boykov-Kolmogorov
+// algorithm whose trees remain shortest-path trees.
 #ifndef JAXMATCH_FLOW_CPU_IBFS_H_
 #define JAXMATCH_FLOW_CPU_IBFS_H_
 
@@ -12,20 +13,25 @@
 
 namespace jaxmatch::flow {
 
-// Trees grow from excesses along residual arcs, and from deficits against them, one level at a
-// time. Where they touch, the path is augmented. A node whose arc to its parent has no residual
-// left, or an emptied root, becomes an orphan: it takes a new parent one level nearer to the roots;
-// else the nearest possible parent, and its children become orphans; else it leaves the tree.
+// Source trees grow from nodes with excess along residual arcs; sink trees grow from nodes with
+// deficit against residual arcs. Both grow one level at a time. Where a source tree touches a sink
+// tree, flow is augmented along the path between their roots.
 //
-// Invariants between two steps, for the trees of excesses (those of deficits are their mirror
-// image): a child's level is its parent's plus one, and the arc from parent to child is residual; a
-// residual arc out of a node that has been scanned (its level is below the tree's depth) leads to a
-// node of the same trees; along a residual arc between two nodes of these trees the level rises by
-// one at most. So levels are distances, and they never fall.
+// A node becomes an orphan if the arc to its parent has no residual capacity left, or if it is a
+// root whose excess or deficit is used up. An orphan keeps its level if it finds a new parent one
+// level nearer to the roots. Otherwise its children become orphans, and it takes the nearest parent
+// that it can find. If there is none, it leaves the trees.
 //
-// Termination: levels are below n and only rise, and a node of a given level scans each of its arcs
-// at most twice. An augmentation fills an arc or empties a root; a tree arc can only be emptied
-// again after a level of one of its ends has risen. So there are O(n m) augmentations.
+// Invariants between two steps, for source trees (those of sink trees mirror them):
+// - A child's level is its parent's level plus one, and the arc from parent to child is residual.
+// - A node has been scanned if its level is below the depth of the trees. All residual arcs out of
+//   a scanned node lead to nodes of source trees.
+// - Along a residual arc between two nodes of source trees, the level rises by at most one.
+// So levels are distances, and they never fall.
+//
+// Termination: levels are below n and only rise, and a node scans each of its arcs at most twice
+// per level. An augmentation saturates an arc or uses up a root. A tree arc can be saturated again
+// only after the level of one of its ends has risen. So there are O(n m) augmentations.
 template <class T>
 class Ibfs {
  public:
@@ -49,13 +55,14 @@ class Ibfs {
     run(INT64_MAX);
   }
 
-  // Pushes excess to adjacent deficits without any tree; each node with a remainder becomes a root.
+  // Pushes excess straight to adjacent deficits. Then each node with excess or deficit left becomes
+  // a root.
   void start() {
     push_to_neighbours();
     plant();
   }
-  // True if the flow is maximum; false once about `max_scans` arcs have been scanned in all calls
-  // together.
+  // Returns true if the flow is maximum. Returns false once all calls together have scanned about
+  // `max_scans` arcs.
   bool run(int64_t max_scans) {
     max_scans_ = max_scans;
     while (source_.count > 0 && sink_.count > 0) {
@@ -69,13 +76,16 @@ class Ibfs {
 
  private:
   static constexpr int32_t kNone = -1, kRoot = -2;
-  // A step along a path touches two arcs twice each, none of them near those of the previous step.
+  // A step along a path counts as this many arc scans. It touches two arcs twice each, and none of
+  // them is near the arcs of the previous step in memory.
   static constexpr int64_t kStepScans = 4;
-  // Most orphans are reattached about once, and a single pass over them is then the fastest.
+  // Limit on the orphans that an augmentation reattaches one by one: kMostReattached, plus
+  // kReattachedPerOrphan for each orphan on the path. reattach_at_once() reattaches all orphans
+  // beyond the limit. One by one is faster as long as most orphans are reattached about once.
   static constexpr int64_t kMostReattached = 4096, kReattachedPerOrphan = 16;
 
   struct Family {
-    int32_t first_child, next, previous;  // of an orphan, `next` is the next orphan of its level
+    int32_t first_child, next, previous;  // for an orphan, `next` is the next orphan of its level
   };
   struct Trees {
     int32_t* frontier;  // [n], the nodes of level `depth`; may hold stale entries
@@ -85,14 +95,14 @@ class Ibfs {
     bool growing = false;
   };
 
-  // Levels of the trees of deficits are negative.
+  // Levels are positive in source trees and negative in sink trees.
   template <bool kSource>
   static constexpr int32_t kSign = kSource ? 1 : -1;
   template <bool kSource>
   Trees& trees() {
     return kSource ? source_ : sink_;
   }
-  // Residual capacity away from the root, and towards it.
+  // Residual capacity of an arc in the direction away from the root, or towards the root.
   template <bool kSource>
   static T away(const FlowArc<T>& arc) {
     return kSource ? arc.out : arc.in;
@@ -102,7 +112,8 @@ class Ibfs {
     return kSource ? arc.in : arc.out;
   }
 
-  // Starts from the smaller set: the nodes with excess or those with a deficit.
+  // Pushes from the nodes with excess, or backwards from the nodes with deficit, whichever are
+  // fewer.
   void push_to_neighbours() {
     int32_t excesses = 0, deficits = 0;
     for (int32_t v = 0; v < g_.n; ++v) {
@@ -143,8 +154,8 @@ class Ibfs {
     grows_source_ = source_.count <= sink_.count;
   }
 
-  // Grows trees by one level, those with the smaller frontier next. False at the scan limit; the
-  // next call resumes there.
+  // Grows these trees by one level, then selects the trees with the smaller frontier for the next
+  // call. Returns false at the scan limit; the next call resumes there.
   template <bool kSource>
   bool grow() {
     Trees& own = trees<kSource>();
@@ -211,8 +222,8 @@ class Ibfs {
     }
   }
 
-  // Lists a node whose level has just become that of the frontier. If the list is full of stale
-  // entries (a node may have been listed before), they are removed first.
+  // Adds a node to the list of the frontier; its level has just become that of the frontier. If the
+  // list is full, stale and repeated entries are removed first.
   template <bool kSource>
   void enter_frontier(int32_t v) {
     Trees& own = trees<kSource>();
@@ -229,7 +240,7 @@ class Ibfs {
     list[count++] = v;
   }
 
-  // Fills the path from the root above v, through the arc v -> w, to the root above w.
+  // Augments the flow from the root above v, through the arc v -> w, to the root above w.
   void augment(FlowArc<T>& bridge, int32_t v, int32_t w) {
     ++paths_;
     T amount = bridge.out;
@@ -279,7 +290,7 @@ class Ibfs {
     last_orphan_ = std::max(last_orphan_, level);
   }
 
-  // Level by level: a node is reattached after all orphans nearer to the roots.
+  // Reattaches orphans level by level, beginning nearest to the roots.
   template <bool kSource>
   void reattach_orphans() {
     int64_t left = kMostReattached + kReattachedPerOrphan * new_orphans_;
@@ -299,7 +310,8 @@ class Ibfs {
     new_orphans_ = 0;
   }
 
-  // Takes a parent one level nearer to the roots, if there is one.
+  // Gives v a parent one level nearer to the roots, so that v keeps its level. Returns false if
+  // there is none.
   template <bool kSource>
   bool stays(int32_t v) {
     const int32_t above = level_[v] - kSign<kSource>, end = g_.end[v];
@@ -354,10 +366,11 @@ class Ibfs {
     if (nearest + 1 == deepest) enter_frontier<kSource>(v);
   }
 
-  // The same for all orphans together: a chain of n orphans would otherwise rise a level at a time,
-  // in n^2 steps (the three passes of Goldberg et al., ESA 2015). Those that find no parent at
-  // their level are freed, then each takes the nearest parent, by a breadth-first search from the
-  // nodes that are still in the trees. `current_` of a freed node is the level that it can take.
+  // Reattaches all orphans together, by the three passes of Goldberg et al. (ESA 2015). One by one,
+  // a chain of n orphans may rise one level at a time, in n^2 steps. Here orphans that cannot keep
+  // their level are freed first. Then a breadth-first search from the nodes still in the trees
+  // gives each freed node its nearest parent. For a freed node, `current_` is the lowest level
+  // found so far.
   template <bool kSource>
   void reattach_at_once() {
     const int32_t deepest = trees<kSource>().depth + trees<kSource>().growing;
@@ -393,7 +406,7 @@ class Ibfs {
     current_[v] = nearest + 1;
     if (nearest < deepest) list(v);
   }
-  // Lists of freed nodes by level are linked both ways.
+  // The freed nodes that can take the same level form a doubly linked list.
   void list(int32_t v) {
     int32_t& first = orphans_[current_[v]];
     family_[v].previous = kNone;
@@ -407,8 +420,9 @@ class Ibfs {
     (f.previous >= 0 ? family_[f.previous].next : orphans_[current_[v]]) = f.next;
   }
 
-  // A residual arc away from a node that has been scanned leads into its trees, or to a node that
-  // has just been freed.
+  // Puts a freed node back into the trees and offers it as a parent to its freed neighbours. Every
+  // neighbour outside the trees (level 0) is a freed node, because a scanned node's residual arcs
+  // away from the root lead only into its own trees or to freed nodes.
   template <bool kSource>
   void place(int32_t v, int32_t level, int32_t deepest) {
     unlist(v);
@@ -431,14 +445,15 @@ class Ibfs {
   const Residual<T> g_;
   HostArena& memory_;
   int32_t* level_;  // [n], 0 outside the trees
-  // Read for nodes in trees only: untouched memory costs no time.
+  // The following arrays are read only for nodes in trees. They are not initialised: untouched
+  // memory costs no time.
   int32_t* parent_;   // [n], the arc to the parent
   int32_t* current_;  // [n], no arc before this one leads to a parent one level nearer
   Family* family_;
   int32_t* orphans_;  // [n + 2], the first orphan of each level
   int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
-  int64_t new_orphans_ = 0;   // of the path that has just been filled
-  int32_t* freed_ = nullptr;  // [n], taken at the first use
+  int64_t new_orphans_ = 0;   // nodes that the latest push_along() cut off from their parents
+  int32_t* freed_ = nullptr;  // [n], allocated at the first use
   Trees source_, sink_;
   bool grows_source_ = true;
   int64_t scans_ = 0, max_scans_ = 0, paths_ = 0;

@@ -11,21 +11,25 @@
 
 namespace jaxmatch::flow {
 
-// The arcs whose flow is neither zero nor full form a forest: every other arc is usable from only
-// one of its ends, and each node lists the arcs it can push along. An arc with residual capacity
-// both ways counts as two arcs here, both empty at the beginning. Only roots have an excess or a
-// deficit; a tree is strong if its root has excess. A strong tree whose root has the highest label
-// is searched for an arc to a node with a label one lower. The tree is re-rooted at the arc's tail
-// and hung below its head; its excess moves up to the new root, and arcs that cannot carry it are
-// cut.
+// The arcs whose flow is neither zero nor full form a forest. Every other arc is usable, which
+// means that flow can be pushed along it, from only one of its ends. Each node lists the arcs that
+// are usable from it. An arc with residual capacity in both directions counts as two arcs, both
+// empty at the beginning. Only roots have an excess or a deficit; a tree is strong if its root has
+// excess.
 //
-// Invariants: labels do not fall towards the leaves; a usable arc leads to a label of at least its
-// tail's minus one; only nodes with label 0 may lie in a tree that had no excess at the beginning,
-// and nodes that cannot reach such a tree get the label n by the gap rule.
+// Each step takes a strong tree whose root has the highest label and searches it for a usable arc
+// to a node whose label is one lower. The tree is re-rooted at the tail of this arc and hung below
+// its head. Then the excess moves up to the new root, and arcs that cannot carry it are cut.
 //
-// Termination: labels are at most n and never fall. Between two changes of labels each merger uses
-// up an arc from a label to the next lower one, which needs a relabelling before it comes back, so
-// there are O(n m) mergers, each of them O(n) work, and all scanning is O(n m).
+// Invariants:
+// - Labels never decrease from a parent to its child.
+// - A usable arc leads to a label of at least its tail's label minus one.
+// - Nodes with a deficit have label 0. So if no node has some label, nodes with greater labels
+//   cannot reach a deficit; by the gap rule they get the label n.
+//
+// Termination: labels are at most n and never fall. Each merger uses up an arc to the next lower
+// label, and this arc becomes usable again only after a relabelling. So there are O(n m) mergers of
+// O(n) work each, and all scanning is O(n m).
 template <class T>
 class Pseudoflow {
  public:
@@ -58,9 +62,10 @@ class Pseudoflow {
 
  private:
   static constexpr int32_t kNone = -1;
-  static constexpr int64_t kWorkNs = 10;  // about, if memory is slow
+  static constexpr int64_t kWorkNs = 10;  // nanoseconds per unit of work, about, if memory is slow
 
-  // A usable arc, listed at its node: `way` is 2 * arc, plus one if it goes from head to tail.
+  // A usable arc in the list of its node. `way` is 2 * arc, plus one if flow goes from the arc's
+  // head to its tail.
   struct Fillable {
     int32_t head, way;
   };
@@ -72,13 +77,13 @@ class Pseudoflow {
     int32_t first, last;
   };
   struct Node {
-    int32_t parent, way;  // to the parent
+    int32_t parent, way;  // the arc to the parent, numbered as in Fillable
     int32_t first_child, next, previous;
-    int32_t scan;   // the next child to visit, while its tree is searched
+    int32_t scan;   // the next child to visit in a search of the tree
     int32_t begin;  // its usable arcs are fillable_[begin, end)
     int32_t end;
-    int32_t current;    // no arc before it leads to the label one below
-    int32_t next_root;  // in the same bucket
+    int32_t current;    // no usable arc before this one leads to the next lower label
+    int32_t next_root;  // next root in the same bucket
   };
 
   void start() {
@@ -101,7 +106,7 @@ class Pseudoflow {
     }
   }
 
-  // Combines the flows of the two arcs of each pair.
+  // Moves the flows into the residual network, which nets the two arcs of each pair.
   void finish() {
     for (int32_t v = 0; v < g_.n; ++v) {
       for (int32_t a = g_.begin[v]; a < g_.end[v]; ++a) {
@@ -130,7 +135,7 @@ class Pseudoflow {
     return v;
   }
 
-  // The strong root with the highest label that may still reach a deficit, or -1.
+  // Returns the strong root with the highest label that may still reach a deficit, or -1.
   int32_t next_root() {
     for (; highest_ > 0; --highest_) {
       Bucket& bucket = buckets_[highest_];
@@ -152,7 +157,8 @@ class Pseudoflow {
     ++count_[++label_[v]];
     node_[v].current = node_[v].begin;
   }
-  // Gap: no node has the label below this tree's, so nothing in it reaches a deficit any more.
+  // Gap rule: no node has the next lower label, so no node of this tree can reach a deficit. All
+  // its nodes get the label n.
   void give_up(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -170,8 +176,8 @@ class Pseudoflow {
     }
   }
 
-  // Searches the part of a strong tree that has its root's label. Nodes without a usable arc to a
-  // lower label are relabelled, children before their parents.
+  // Searches the nodes of a strong tree that have the same label as its root. Nodes without a
+  // usable arc to the next lower label are relabelled, children before their parents.
   void merge_tree(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -195,8 +201,8 @@ class Pseudoflow {
     return child;
   }
 
-  // Re-roots the tree of v at v and hangs it below a neighbour with label `target`. False if v has
-  // none.
+  // Re-roots the tree of v at v and hangs it below a neighbour with label `target`. Returns false
+  // if v has no usable arc to such a neighbour.
   bool merge_from(int32_t v, int32_t target) {
     Node& node = node_[v];
     int32_t slot = node.current;
@@ -232,8 +238,8 @@ class Pseudoflow {
     (c.previous >= 0 ? node_[c.previous].next : node_[c.parent].first_child) = c.next;
   }
 
-  // Moves excess from an old root up to the new one. Excess that an arc cannot carry stays below
-  // it, at the root of a new tree.
+  // Moves excess from an old root up to the new one. If an arc cannot carry all of it, the rest
+  // stays at the lower end, which becomes the root of a new tree.
   void push_up(int32_t v) {
     T before = 0;
     while (g_.excess[v] > 0 && node_[v].parent >= 0) {
@@ -261,7 +267,7 @@ class Pseudoflow {
   Node* node_;
   int32_t* label_;   // [n]
   Bucket* buckets_;  // [n + 1], the strong roots of each label
-  int32_t* count_;   // [n + 1], the nodes of each label
+  int32_t* count_;   // [n + 1], number of nodes of each label
   Room* flow_;       // [arcs]
   Fillable* fillable_;
   int32_t highest_ = 0;

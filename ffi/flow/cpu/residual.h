@@ -1,4 +1,4 @@
-// The residual network of all flow algorithms on the CPU.
+// The residual network that all flow algorithms on the CPU share.
 #ifndef JAXMATCH_FLOW_CPU_RESIDUAL_H_
 #define JAXMATCH_FLOW_CPU_RESIDUAL_H_
 
@@ -8,8 +8,8 @@
 
 namespace jaxmatch::flow {
 
-// An arc with the residual capacities of both directions: a search against the arcs does not load
-// the reverse arc. T is int32_t where all sums fit, int64_t otherwise.
+// An arc with the residual capacities of both directions, so that a search against the arcs need
+// not load reverse arcs. T is int32_t if all sums fit, else int64_t.
 template <class T>
 struct FlowArc {
   int32_t head;
@@ -18,11 +18,11 @@ struct FlowArc {
   T in;   // residual capacity from head to tail: `out` of the reverse arc
 };
 
-// A pseudoflow. Terminals are removed: the capacity of a source arc is an initial excess of its
-// head, and the capacity of a sink arc is an initial deficit, a negative excess, of its tail. A
-// solver moves excess to deficits until no residual path leads from an excess to a deficit. The
-// flow that reached deficits is then maximum: the nodes reachable from excesses form a minimum cut.
-// Remaining excess returns to the source (flow/cpu/return_excess.h).
+// A residual network with a pseudoflow. Terminals are removed: the capacity of a source arc is an
+// initial excess of its head, and the capacity of a sink arc is an initial deficit, a negative
+// excess, of its tail. A solver moves excess to deficits until no residual path leads from an
+// excess to a deficit. The flow that reached deficits is then maximum: the nodes reachable from
+// excesses form a minimum cut. Remaining excess returns to the source (flow/cpu/return_excess.h).
 //
 // If the sums at the source or the sink might overflow, both terminals are kept as ordinary nodes
 // instead: all excess starts at the source, and all deficit at the sink. Solvers are the same for
@@ -31,7 +31,7 @@ template <class T>
 struct Residual {
   int32_t n;
   const int32_t* begin;  // [n], first arc of each node
-  const int32_t* end;    // [n], behind the last one; removed terminals have no arcs
+  const int32_t* end;    // [n], one past the last arc; removed terminals have no arcs
   FlowArc<T>* arcs;
   T* excess;  // [n]
   int64_t num_arcs;

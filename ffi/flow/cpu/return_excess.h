@@ -10,14 +10,14 @@
 
 namespace jaxmatch::flow {
 
-// Remaining excess goes back along the flow that brought it, until it cancels flow that comes
-// straight from the source. Cycles of flow are cancelled in a depth-first search against the flow;
-// then the visited nodes return their excess in topological order, each after all nodes that return
-// flow to it (Cherkassky and Goldberg, Algorithmica 19, 1997). The flow into a node equals the flow
-// out of it plus its excess, so there is always enough flow to cancel.
+// Remaining excess goes back along the flow that brought it, to nodes with flow straight from the
+// source, and cancels that flow. First a depth-first search against the flow cancels all cycles of
+// flow that it finds. Then the visited nodes return their excess in topological order: each node
+// after all nodes that return flow to it (Cherkassky and Goldberg, Algorithmica 19, 1997). The flow
+// into a node equals the flow out of it plus its excess, so there is always enough flow to cancel.
 //
-// Termination: cancelling a cycle removes all flow from one of its arcs and no step adds flow to an
-// arc, so there are at most m cancellations; everything else scans each arc twice.
+// Termination: cancelling a cycle removes all flow from one of its arcs, and no step adds flow to
+// an arc. So there are at most m cancellations. Everything else scans each arc twice.
 template <class T>
 class ExcessReturn {
  public:
@@ -36,7 +36,7 @@ class ExcessReturn {
     std::copy_n(g_.begin, g_.n, current_);
     path_ = memory_.take<int32_t>(g_.n);
     order_ = memory_.take<int32_t>(g_.n);
-    // Excess that returns to the source has arrived.
+    // The search stops at the source, because excess that returns there has arrived.
     if (p_.keeps_terminals) state_[p_.source] = State::kDone;
     for (int32_t v = first; v < g_.n; ++v) {
       if (g_.excess[v] > 0 && state_[v] == State::kNew) search(v);
@@ -48,7 +48,7 @@ class ExcessReturn {
  private:
   enum class State : uint8_t { kNew, kOnPath, kDone };
 
-  // Cancels flow that comes straight from the source and begins at v.
+  // Cancels the excess of v against flow that reaches v straight from the source.
   void keep_back(int32_t v) {
     const T amount = std::min(g_.excess[v], p_.supply[v]);
     if (amount <= 0) return;
@@ -82,7 +82,7 @@ class ExcessReturn {
       }
     }
   }
-  // Cancels the cycle of flow at the end of the path, from `first` on.
+  // Cancels the cycle of flow formed by the nodes of the path from `first` on.
   void cancel_cycle(int32_t first) {
     int32_t begin = length_ - 1;
     T amount = incoming(current_[path_[begin]]);

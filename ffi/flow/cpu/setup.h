@@ -1,4 +1,4 @@
-// Setup: the residual network without flow, from a network and its capacities in units.
+// Builds the residual network of the zero flow from a network and its capacities in units.
 #ifndef JAXMATCH_FLOW_CPU_SETUP_H_
 #define JAXMATCH_FLOW_CPU_SETUP_H_
 
@@ -22,8 +22,7 @@ struct FlowProblem {
   // True if the terminals are nodes of the residual network (see Residual).
   bool keeps_terminals;
   const T* capacity;  // [arcs]
-  T* supply;  // [nodes], flow straight from the source that begins at a node; initially its full
-              // capacity
+  T* supply;          // [nodes], flow straight from the source; initially at full capacity
   Residual<T> residual;
 };
 
@@ -53,7 +52,7 @@ FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<
   return {std::max(out, in)};
 }
 
-// Capacity of arc a. No flow exceeds bound(), so the sum saturates at bound() + 1.
+// Capacity of arc a in units. No flow exceeds bound(), so the sum may saturate at bound() + 1.
 template <class T, class C>
 T units_of_arc(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<C>& units, int32_t a) {
   int64_t sum = 0;
@@ -92,7 +91,7 @@ FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const Fix
   std::copy_n(g.arc_ptr, g.nodes, begin);
   std::copy_n(g.arc_ptr + 1, g.nodes, end);
   if (keeps_terminals) {
-    // No flow need enter the source or leave the sink.
+    // A maximum flow never needs to enter the source or leave the sink.
     for (int32_t a = begin[source]; a < end[source]; ++a) close(arcs, arc_units, arcs[a].reverse);
     for (int32_t a = begin[sink]; a < end[sink]; ++a) close(arcs, arc_units, a);
     excess[source] = supply[source] = T(units.bound());
@@ -108,7 +107,8 @@ FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const Fix
           excess[v] -= arc_units[back];
         }
         arcs[a].out = arcs[a].in = arcs[back].out = arcs[back].in = 0;
-        // Skips an arc to a terminal if it is the first or the last one of its node.
+        // Drops the arc to the terminal from the node's range if it is the first or the last one
+        // there.
         if (begin[v] == back) ++begin[v];
         if (end[v] == back + 1 && begin[v] < end[v]) --end[v];
       }

@@ -1,11 +1,11 @@
 // The pushes of the method "auto": each active node is discharged along all admissible arcs in one
 // scan. A block keeps working on the nodes that it activates; all blocks synchronise rarely.
 //
-// The asynchronous form of A. V. Goldberg and R. E. Tarjan, A new approach to the maximum-flow
-// problem, JACM 1988, after B. Hong and Z. He, An asynchronous multithreaded algorithm for the
-// maximum network flow problem with nonblocking global relabeling heuristic, TPDS 2011. The thread
-// that activates a node owns it, and discharges it or appends it to a list; a node has one owner
-// and needs no lock.
+// This is an asynchronous form of A. V. Goldberg and R. E. Tarjan, A new approach to the
+// maximum-flow problem, JACM 1988. It follows B. Hong and Z. He, An asynchronous multithreaded
+// algorithm for the maximum network flow problem with nonblocking global relabeling heuristic, TPDS
+// 2011. The thread that activates a node owns it: it discharges the node or appends it to a list. A
+// node has only one owner, so it needs no lock.
 #ifndef JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
 #define JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
 
@@ -24,14 +24,15 @@ class FlowPush {
         initial_(s.initials<Word>()),
         tuning_(tuning) {}
 
-  // kRelabel: pushes to lower nodes, with relabelling. kByDistance: pushes to lower nodes by the
-  // heights of the last search. kCancel: pushes excess back where it came from; the flow into a
-  // node covers all its excess, and every such push reduces the total flow.
+  // - kRelabel: pushes to lower nodes and relabels.
+  // - kByDistance: pushes to lower nodes by the heights of the last search, without relabelling.
+  // - kCancel: pushes excess back against the flow that brought it. The flow into a node covers all
+  //   its excess, and every such push reduces the total flow.
   enum Mode { kRelabel, kByDistance, kCancel };
 
-  // Discharges the first `count` nodes of s.active[0] until no active node can push, or for
-  // `barriers` grid barriers, or for `cycles` of the leader's clock. Returns the number of nodes
-  // left in lists.
+  // Discharges the first `count` nodes of s.active[0] and the nodes that they activate. Stops when
+  // no active node can push, after `barriers` grid barriers, or after `cycles` of the leader's
+  // clock. Returns the number of nodes left in lists.
   __device__ int32_t run(int32_t count, Mode mode, int32_t barriers, int64_t cycles) {
     mode_ = mode;
     const int64_t start = clock64();
@@ -49,7 +50,8 @@ class FlowPush {
   static constexpr int kBatch = 4;  // arcs that a thread loads together
   static constexpr int kStage = 2 * kFlowStaged;
 
-  // Destination of newly active nodes: the block's own list, or the global list if that is full.
+  // Where newly active nodes go: to the block's own list, or to the global list if the former is
+  // full.
   struct Out {
     int32_t* stage;
     int32_t* staged;
@@ -66,7 +68,7 @@ class FlowPush {
     }
   };
 
-  // A few rounds of every block over its part of the nodes and the nodes that these activate.
+  // Each block runs a few rounds over its part of the nodes and over the nodes that these activate.
   __device__ void superstep(const int32_t* nodes, int32_t count, int32_t* next) {
     const int blocks = count <= tuning_.push_alone
                            ? 1
@@ -144,7 +146,8 @@ class FlowPush {
     return mode_ == kCancel ? -1 : __ldcg(s_.height + head);
   }
 
-  // Returns true if the node is still active. One newly active node is returned in `next`.
+  // Discharges a node and returns true if it is still active. `next` must be -1; it gets the first
+  // node that becomes active, and `out` gets the others.
   __device__ bool discharge(int32_t u, int32_t& next, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
     Word left = __ldcg(ops_.excess + u);
@@ -221,7 +224,7 @@ class FlowPush {
     if (overdrawn) ops_.report_overdraft();
   }
 
-  // discharge() by a whole warp, for a node with many arcs.
+  // Discharges a node with many arcs by a whole warp, like discharge().
   __device__ void discharge_by_warp(int32_t u, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
     Word left = __ldcg(ops_.excess + u);

@@ -7,9 +7,9 @@
 
 namespace jaxmatch::flow {
 
-// True if the arrays form a network and the terminals are two different nodes of it. The heads of a
-// node's arcs must rise at the terminals, and everywhere if `ordered`: a binary search for a head
-// relies on it. No read is out of bounds. All threads return the same.
+// True if the arrays form a network and the terminals are two different nodes of it. At the source
+// and the sink the heads of a node's arcs must rise. With `ordered` they must rise at every node,
+// because searches for a head rely on it. No read is out of bounds. All threads return the same.
 __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
   const auto exists = [](int32_t x, int32_t count) { return uint32_t(x) < uint32_t(count); };
@@ -42,7 +42,7 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   });
   count_all(&grid.tally()->found, bad);
   const bool valid = grid.barrier_reduce().found == 0;
-  // No entry of arc_edge occurs twice.
+  // Check that no entry of arc_edge occurs twice.
   bad = false;
   if (valid) {
     grid.each(g.edges, [&](int64_t k) { bad |= __ldcg(s.slot + g.arc_edge[k]) != k; });
@@ -51,8 +51,9 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   return grid.barrier_reduce().found == 0 && valid;
 }
 
-// Each pair of reverse arcs is written by one thread. The root's arcs are saturated, and their flow
-// is the excess of their heads, which must be zero before.
+// Sets capacities and residual capacities; one thread writes each pair of reverse arcs. The root's
+// arcs are saturated, and their flow becomes the excess of their heads. All excess must be zero
+// before.
 template <class Word, class C>
 __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
                                       const FixedPoint<C>& units) {

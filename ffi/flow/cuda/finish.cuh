@@ -28,7 +28,8 @@ class FlowFinish {
         capacity_(static_cast<const C*>(s.capacity)),
         reversed_(__ldcg(&s.control->reversed) != 0) {}
 
-  // True if the problem begins again, with the capacity of the cut as a bound.
+  // True if the problem must be solved again in finer units. Then it resets the control words and
+  // stores the capacity of the cut found as a bound on the flow.
   __device__ bool must_repeat() {
     if (FlowStage(__ldcg(&c_.stage)) != FlowStage::kEnd) return false;
     FixedPoint<C> units(grid_, s_);
@@ -38,7 +39,7 @@ class FlowFinish {
     if (infinite || units.is_fine(cut)) return false;
     grid_.barrier_reduce();
     if (grid_.leader()) {
-      // Above all flow, although the sum was rounded.
+      // An upper bound on the flow, even though the sum was rounded.
       c_.known = cut * (1 + 0x1p-20);
       c_.stage = int32_t(FlowStage::kBegin);
       c_.value = c_.rounds = c_.gap = c_.finest = c_.unbounded = 0;
@@ -51,7 +52,8 @@ class FlowFinish {
     return true;
   }
 
-  // The results. After must_repeat().
+  // Writes the results. must_repeat() must have returned false, or the steps of the call were
+  // limited.
   __device__ void run() {
     const FlowStage stage = FlowStage(__ldcg(&c_.stage));
     Status status = stage == FlowStage::kBad   ? Status(__ldcg(&c_.status))
@@ -91,8 +93,9 @@ class FlowFinish {
   }
 
  private:
-  // Edges of an arc fill up in their order; if the net flow is in the other direction, they get
-  // none. Where nothing arrives no flow need circulate.
+  // Writes the flow of each edge. The edges of an arc are filled in order; if the net flow is in
+  // the other direction, they get none. With `none`, all flows are 0: if nothing arrives at the
+  // sink, no flow needs to circulate.
   __device__ void write_flow(bool infinite, bool none) {
     const int exponent = __ldcg(&c_.exponent);
     const bool narrow = __ldcg(&c_.narrow) != 0;
@@ -121,8 +124,8 @@ class FlowFinish {
     return int64_t(s_.initials<Word>()[at]) - load(s_.residuals<Word>() + at).out;
   }
 
-  // The capacity of the cut. The order of additions depends on the number of edges only: each lane
-  // sums consecutive edges, then lanes are summed in order, then warps.
+  // The capacity of the cut. The order of additions depends only on the number of edges: each lane
+  // sums consecutive edges, then the sums of lanes are added in order, then those of warps.
   __device__ double cut_capacity() {
     grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
     grid_.barrier_reduce();
@@ -151,7 +154,7 @@ class FlowFinish {
     grid_.barrier_reduce();
     return __ldcg(&c_.cut);
   }
-  // For one warp.
+  // One warp adds x(0), ..., x(count - 1).
   template <class F>
   __device__ static double ordered_sum(int64_t count, F x) {
     const int64_t each = (count + 31) / 32, first = FlowGrid::lane() * each;

@@ -1,14 +1,15 @@
-// Quantisation: capacities of any type as whole numbers of a unit, and the bound on every flow that
-// decides the unit and the integer width.
+// Quantisation: expresses capacities of any type as whole numbers of a unit. An upper bound on
+// every flow decides the unit and the integer width.
 //
-// For integers the unit is 1. For floats it is the least power of two in which the bound is at most
-// 2^60, with capacities rounded down to it, or a greater one in which all capacities are whole
-// numbers.
+// For integers the unit is 1. For floats it is the smallest power of two in which the bound is at
+// most 2^60, and capacities are rounded down to it. It may be greater if all capacities are whole
+// numbers in the greater unit.
 //
-// Where capacities at both ends are far above the flow (numbers that stand for "no limit"), that
-// unit is too coarse, and integers may overflow: then integers too are rounded to a unit. A solve
-// in such units finds a cut of far less capacity, at which capacities are clipped in the next
-// solve; FixedPoint::is_fine tells whether the answer stands.
+// If capacities at both terminals are far above the flow (large numbers that stand for "no limit"),
+// this unit is too coarse for floats, and sums of integers may overflow. In the case of overflow,
+// integers too are rounded to a coarser unit. Such a rough solve finds a cut of far less capacity,
+// and the next solve clips capacities at the capacity of this cut. FixedPoint::is_fine tells
+// whether another solve is needed.
 #ifndef JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 #define JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 
@@ -53,7 +54,7 @@ __device__ inline int lowest_bit(double x) {
   return (exponent > 0 ? exponent : 1) - 1075 + zeros;
 }
 
-// The unit and the bound of one problem with a valid network.
+// Chooses the unit and the bound of one problem, whose network must be valid.
 template <class C>
 class FixedPoint {
  public:
@@ -73,9 +74,9 @@ class FixedPoint {
   }
 
   // Stores the unit, the bound, the integer width and the root of the preflow in the control words.
-  // The preflow starts at the sink, unless much more could enter it than leave the source. Then the
-  // last search of the preflow is also the one for the source-most cut, and in long networks it
-  // took half as many rounds.
+  // The preflow starts at the sink, unless much more could enter the sink than leave the source. If
+  // it starts at the sink, its last search also finds the source-most minimum cut, and in long
+  // networks it took half as many rounds.
   __device__ void choose(const FlowTuning& tuning) {
     if constexpr (kIsFloat<C>) {
       choose_unit();
@@ -114,8 +115,9 @@ class FixedPoint {
     grid_.barrier_reduce();
   }
 
-  // The sum of the arc's edges, at most bound + 1: the sum does not overflow, and an arc is full
-  // here only if its edges are full. No flow need enter the source or leave the sink.
+  // The capacity of an arc: the sum of its edges, at most bound + 1. So the sum does not overflow,
+  // and an arc is full only if its edges are full. Arcs into the source and out of the sink get 0,
+  // because a maximum flow does not need them.
   __device__ int64_t arc_units(int32_t arc, int exponent, int64_t bound) const {
     if (g_.arc_head[arc] == *s_.source || s_.tail(arc) == *s_.sink) return 0;
     int64_t sum = 0;
@@ -126,8 +128,10 @@ class FixedPoint {
     return sum;
   }
 
-  // True if the answer stands whose cut has this capacity. Of floats the bound is at most 2^9 times
-  // the flow, or 2^20 times where nothing is rounded.
+  // True if no further solve is needed after an answer whose cut has this capacity. For integers
+  // the unit must be 1. For floats the bound must be at most 2^9 times the cut, or 2^20 times if
+  // nothing is rounded. Also true if this cut is more than half of the last one, because another
+  // solve would gain nothing.
   __device__ bool is_fine(double cut) const {
     const int exponent = __ldcg(&c_.exponent);
     const double known = __ldcg(&c_.known);
@@ -138,13 +142,14 @@ class FixedPoint {
   }
 
  private:
-  static constexpr int kOffset = 4096;  // makes exponents positive; zero stands for none
+  static constexpr int kOffset = 4096;  // makes stored exponents positive; 0 stands for none
   // Whole numbers below this are exact in C.
   static constexpr double kMostExact = sizeof(C) == 4 ? 0x1p24 : 0x1p53;
   static constexpr int kRoughBits = 30;
 
-  // f(group, exists, capacity) for edges out of the source, into the sink, and for all edges if
-  // `all`. Every lane of a warp must call it.
+  // Calls f(group, exists, capacity) for the edges out of the source, for the edges into the sink,
+  // and for all edges if `all`. Every lane of a warp must call it; lanes without an edge get exists
+  // = false.
   template <class F>
   __device__ void each_group(bool all, F f) const {
     for (int group = kAtSource; group <= kAtSink; ++group) {
@@ -181,7 +186,8 @@ class FixedPoint {
     return high >= kMostUnits >> 32 ? kMostUnits : high << 32 | int64_t(low & 0xffffffff);
   }
 
-  // The unit is 1 if either sum is below 2^61, or a cut is known.
+  // The unit is 1 if the capacities at one of the terminals sum to less than 2^61, or if a cut is
+  // known.
   __device__ void choose_unit_of_integers() {
     each_group(false, [&](int group, bool, C c) {
       const int64_t high = warp_sum(int64_t(c) >> 32), low = warp_sum(int64_t(c) & 0xffffffff);
@@ -220,7 +226,8 @@ class FixedPoint {
       if (infinities > 0) atomicAdd(c_.infinite + group, infinities);
     });
     grid_.barrier_reduce();
-    // Rounded up to a multiple of 2^unit, the sums are exact and do not depend on their order.
+    // Sums of capacities that are rounded up to multiples of 2^unit are exact and do not depend on
+    // the order.
     each_group(true, [&](int group, bool exists, C c) {
       const int unit = __ldcg(c_.greatest + group) - kOffset - kRoughBits;
       const bool counts = exists && !is_infinite(c) && c > C(0);
@@ -229,14 +236,14 @@ class FixedPoint {
     });
     grid_.barrier_reduce();
     if (grid_.leader()) {
-      const auto exponent_of = [&](int group) {  // in which the group's sum is bounded
+      const auto exponent_of = [&](int group) {  // so that the sum fits kBoundBits bits
         const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
         return bits == 0 ? -kOffset
                          : bits + __ldcg(c_.greatest + group) - kOffset - kRoughBits - kBoundBits;
       };
       const int out = __ldcg(c_.infinite + kAtSource), in = __ldcg(c_.infinite + kAtSink);
       c_.unbounded = out > 0 && in > 0;
-      // Each of the infinite arcs may carry the bound.
+      // Each infinite arc may carry as much as the bound.
       int exponent = exponent_of(kOfAll) + 1 + bits_of(uint64_t(min(out, in)));
       if (!c_.unbounded) {
         exponent = out > 0  ? exponent_of(kAtSink)

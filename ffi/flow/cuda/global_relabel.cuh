@@ -1,6 +1,6 @@
-// Breadth-first search over residual arcs: global relabelling searches backwards from the target,
-// the source side of the cut forwards from the source. All blocks search level by level; small
-// levels are searched by one block alone.
+// Breadth-first search over residual arcs. Global relabelling searches backwards from the target;
+// the source side of the cut is found by a forward search from the source. All blocks search a
+// level together, but one block alone searches small levels.
 #ifndef JAXMATCH_FLOW_CUDA_GLOBAL_RELABEL_CUH_
 #define JAXMATCH_FLOW_CUDA_GLOBAL_RELABEL_CUH_
 
@@ -10,8 +10,8 @@ namespace jaxmatch::flow {
 
 constexpr int kSearchUnroll = 4;  // arcs that a lane loads together
 
-// Every lane holds a range. Calls f(arcs) with kSearchUnroll arcs per lane at a time, -1 where
-// there is none. Arcs are distributed evenly over the lanes; all lanes call f.
+// Distributes the arcs of the lanes' ranges evenly over the lanes of the warp. Calls f(arcs) with
+// kSearchUnroll arcs per lane at a time, where -1 stands for no arc. All lanes call f.
 template <class F>
 __device__ inline void each_arc(const ArcRange& range, F f) {
   const int lane = FlowGrid::lane();
@@ -48,9 +48,10 @@ class FlowSearch {
         excess_(s.excesses<Word>()),
         tuning_(tuning) {}
 
-  // Sets the height of every node that is not barred to its distance from or to `start`; heights
-  // must be unreached() or barred() before. Nodes with excess are listed in s.active[0]; the search
-  // may end once `goal` of them are found. Returns the number found.
+  // Sets the height of every node that is not barred to its distance to `start`, or from `start` if
+  // kForward. Before, all heights must be unreached() or barred(). A backward search lists the
+  // nodes with excess in s.active[0], and it may end once `goal` of them are found. Returns the
+  // number found.
   __device__ int32_t run(int32_t start, int32_t goal) {
     const int32_t begin = g_.arc_ptr[start], degree = g_.arc_ptr[start + 1] - begin;
     const int32_t ranges = (degree + kRangeArcs - 1) / kRangeArcs;
@@ -76,7 +77,7 @@ class FlowSearch {
         last_ = __ldcg(&c.last);
         level_ = __ldcg(&c.level);
         found_ = __ldcg(&c.found);
-        heavy = INT32_MAX;  // one block stopped here: end of the search, or too much for one block
+        heavy = INT32_MAX;  // the block stopped: the search has ended, or the level is too large
       } else {
         search_together();
         const Tally t = grid_.barrier_reduce();
@@ -88,19 +89,19 @@ class FlowSearch {
   }
 
  private:
-  static constexpr int kManyArcs = 64;  // of a node
+  static constexpr int kManyArcs = 64;  // nodes with more arcs count as heavy
   static constexpr int kHeavyArcs = 8192;
 
-  // Destination and counters of a level's new entries. `found` is the global count of nodes with
-  // excess; the other counters are in shared memory. A block that searches alone also appends
-  // entries to the list; with several blocks, entries go there when the stage is full and at the
-  // end of the level.
+  // Where the new arc ranges of a level go, and the counters (see FlowShared). If several blocks
+  // search, ranges that do not fit into `stage` go to s.frontier at once, the others at the end of
+  // the level. In this case `found` is in global memory. A block that searches alone writes all
+  // ranges to both.
   struct Out {
     ArcRange* stage;
     int32_t room;
     int32_t *listed, *nodes, *heavy, *found;
-    int32_t* overflow;  // null: one block alone
-    bool bits;          // nodes are claimed by their bits in shared memory
+    int32_t* overflow;  // number of ranges in s.frontier; null: one block alone
+    bool bits;          // true: nodes are claimed by their bits in shared memory
   };
 
   __device__ bool is_small(int32_t ranges, int32_t heavy) const {
@@ -113,8 +114,8 @@ class FlowSearch {
     ++level_;
   }
 
-  // One level by all blocks. Counts are combined per block first: thousands of warps adding to the
-  // same word would serialise.
+  // Searches one level with all blocks. Each block adds up its counts first: thousands of warps
+  // adding to the same word would serialise.
   __device__ void search_together() {
     FlowShared& b = flow_block();
     Tally* const tally = grid_.tally();
@@ -160,7 +161,7 @@ class FlowSearch {
     }
   }
 
-  // Level after level by this block alone, while levels are small.
+  // Searches level after level with this block alone, while levels are small.
   __device__ void search_alone(int32_t goal) {
     FlowShared& b = flow_block();
     const bool bits = g_.nodes <= kKnownNodes;
@@ -191,7 +192,7 @@ class FlowSearch {
     }
   }
 
-  // Expands all entries of this level, shared by `warps` warps.
+  // Visits the arcs of all ranges of this level, which are divided among `warps` warps.
   __device__ void expand(const ArcRange* staged, int warp, int warps, const Out& out) const {
     const int lane = grid_.lane();
     const int32_t count = last_ - first_;
@@ -210,8 +211,8 @@ class FlowSearch {
     }
   }
 
-  // Loads are unconditional, because a branch would serialise them: a lane without an arc loads the
-  // first one.
+  // Visits kSearchUnroll arcs per lane. Loads are unconditional, because a branch would serialise
+  // them: a lane without an arc loads the arc 0.
   __device__ void visit(const int32_t (&arcs)[kSearchUnroll], const Out& out) const {
     int32_t node[kSearchUnroll], first[kSearchUnroll], degree[kSearchUnroll];
     Word residual[kSearchUnroll], excess[kSearchUnroll];

@@ -10,22 +10,24 @@ namespace jaxmatch::flow {
 constexpr int kFlowThreads = 1024;  // per block; one block per multiprocessor
 #ifndef JAXMATCH_EMULATED
 constexpr int kFlowStaged = 2048;  // entries of eight bytes in each of a block's two lists
-constexpr int32_t kKnownNodes =
-    1 << 19;  // largest number of nodes with a bit each in shared memory
+// Networks of up to this many nodes have one bit per node in shared memory.
+constexpr int32_t kKnownNodes = 1 << 19;
 #endif
 
-// The shared memory of a block, followed by two lists.
+// The beginning of a block's shared memory; two lists follow.
 struct alignas(16) FlowShared {
   Tally total;
-  // Triple-buffered by round, so that one barrier per round suffices: while one entry counts, the
-  // next is cleared, and all threads have read the previous one. `listed`: entries, including those
-  // that did not fit; `nodes`: nodes reached; `found`: nodes with excess; `heavy`: arcs of nodes
-  // with many arcs.
+  // Counters of a round, in three copies used in rotation, so that one barrier per round suffices:
+  // while one copy counts, the next is cleared, and threads may still read the previous one.
+  // - `listed`: entries, including those that did not fit
+  // - `nodes`: nodes reached
+  // - `found`: nodes with excess
+  // - `heavy`: arcs of nodes with many arcs
   int32_t listed[3], nodes[3], found[3], heavy[3];
   int32_t base, sum;
 };
 constexpr int kFlowStagesBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
-// Includes a bit for each node, up to kKnownNodes.
+// Includes one bit per node if there are at most kKnownNodes nodes.
 JAXMATCH_HOST_DEVICE constexpr int flow_shared_bytes(int32_t nodes) {
   return kFlowStagesBytes + (nodes <= kKnownNodes ? (nodes + 31) / 32 * 4 : 0);
 }

@@ -1,8 +1,8 @@
 // The target jaxmatch_flow on CUDA. Large networks are solved one after another, each by the whole
-// GPU in cooperative launches; a batch of small ones is solved at once, one block each. Each
+// GPU in cooperative launches. A batch of small networks is solved at once, one block each. Each
 // problem takes three kernels (begin, solve, finish), because only the first and the last depend on
-// the types of capacities. The host reads nothing back: kernels pass decisions on in the control
-// words.
+// the types of capacities. The host reads nothing back: kernels pass decisions to later kernels in
+// the control words.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -12,7 +12,7 @@
 namespace jaxmatch::flow {
 namespace {
 
-constexpr int kSmallThreads = 512;  // upper limit
+constexpr int kSmallThreads = 512;  // maximum threads per block for small networks
 
 template <class C>
 __global__ void __launch_bounds__(kFlowThreads, 1)
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
   finish_problem<C, V>(s, plan, false);
 }
 
-// One problem per block.
+// For small networks, where each block solves one problem.
 __device__ inline void state_of_block(const FlowBatch& batch, FlowState& s) {
   if (threadIdx.x == 0) s = batch.state(blockIdx.x);
   __syncthreads();

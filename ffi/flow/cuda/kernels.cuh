@@ -13,7 +13,7 @@ namespace jaxmatch::flow {
 struct FlowPlan {
   FlowTuning tuning;
   TwoLevelOptions two_level;
-  bool ordered;  // arcs are found by binary search for their heads
+  bool ordered;  // require sorted arcs at every node, for searches of reverse arcs by head
   int64_t budget;
 };
 
@@ -24,7 +24,7 @@ __device__ inline void begin_problem(const FlowState& s, const FlowPlan& plan, b
   begin_flow<C>(grid, s, plan.tuning, plan.ordered);
 }
 
-// The pushes of "auto" between two searches.
+// The pushes of the method "auto" between two global relabellings.
 template <class Word>
 class AutoPushes {
  public:
@@ -55,8 +55,8 @@ __device__ inline void solve_problem(const FlowState& s, const FlowPlan& plan, b
           plan.budget);
 }
 
-// The solve of a problem that begins again, with numbers of 64 bits, to its end. One function for
-// all types of capacities.
+// Solves a problem again, to its end, with 64-bit numbers. Not inlined, so that all types of
+// capacities share one copy.
 __device__ __noinline__ void solve_again(FlowGrid& grid, const FlowState& s,
                                          const FlowTuning& tuning) {
   FlowSolve<int64_t>(grid, s, tuning)
@@ -67,8 +67,9 @@ __device__ __noinline__ void solve_again(FlowGrid& grid, const FlowState& s,
           -1);
 }
 
-// Where the unit was too coarse, begins again: in this kernel, as the host does not know, or in the
-// next call if each takes limited steps.
+// Writes the results. If the unit was too coarse, the problem is first solved again. This happens
+// in the same kernel, because the host does not know about it. If the steps of a call are limited,
+// it happens in the next call.
 template <class C, class V>
 __device__ inline void finish_problem(const FlowState& s, const FlowPlan& plan, bool alone) {
   FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);

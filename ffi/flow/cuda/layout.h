@@ -15,34 +15,33 @@ namespace jaxmatch::flow {
 
 enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd, kBad };
 
-// Control words, shared by all threads of a problem. Python asks kSizes for the places of words.
+// Control words, shared by all threads of a problem. Python gets the offsets of words from kSizes.
 struct FlowControl {
   int32_t done, stage, status;
-  int32_t step;          // step of the ring, kept between launches
-  int32_t root, target;  // the preflow starts at the root: the terminal whose arcs hold less
-  int32_t reversed;      // the root is the sink, and every arc stands for its reverse arc
-  int32_t narrow;        // all sums fit into 31 bits
-  int32_t rounds;        // global relabellings of this stage so far
-  int32_t gap;           // lowest height found without nodes
-  int32_t exponent;      // the unit is 2^exponent; for integers 0, or more in a rough solve
+  int32_t step;          // current step of `ring`, kept between launches
+  int32_t root, target;  // the terminals: the preflow runs from the root to the target
+  int32_t reversed;      // 1: the root is the sink, and every arc stands for its reverse arc
+  int32_t narrow;        // 1: residual capacities and excesses have 32 bits instead of 64
+  int32_t rounds;        // rounds of this stage so far; see FlowSolve
+  int32_t gap;           // lowest height known to have no nodes
+  int32_t exponent;      // the unit is 2^exponent; 0 for integers, unless sums might overflow
   int32_t rounded;       // floats: a capacity or a flow is rounded
   int32_t unbounded;     // floats: arcs of infinite capacity leave the source and enter the sink
-  int32_t overdrawn;     // an arc carried more than its capacity, or excess was lost: never
-  // Published by one block at the end of a search of its own.
+  int32_t overdrawn;     // 1: invariant broken: an arc exceeded its capacity, or excess was lost
+  // The state of a search that one block ran alone, for all other blocks.
   int32_t first, last, level, found;
-  // Per capacity group: edges out of the source, into the sink, and all (see
-  // flow/cuda/fixed_point.cuh).
-  int32_t greatest[3];  // exponents of the largest capacities
+  // One number per CapacityGroup: edges out of the source, edges into the sink, all edges.
+  int32_t greatest[3];  // FixedPoint::kOffset + exponent of the largest capacity
   int32_t infinite[3];  // numbers of infinite capacities
-  int32_t finest;       // exponent of the lowest set bit of all
-  int64_t roughly[3];   // rounded sums
-  int64_t high[3], low[3];
-  double known;   // the capacity of a cut, which bounds the next solve; 0: none
-  int64_t bound;  // upper bound on every flow
-  int64_t value;  // flow out of the root; from the second stage on the maximum flow
-  double cut;     // floats: the capacity of the minimum cut
-  // For benchmarks: cycles of the leader's clock by FlowSolve::Part, and the number of global
-  // relabellings of both stages.
+  int32_t finest;       // FixedPoint::kOffset - exponent of the lowest set bit of all capacities
+  int64_t roughly[3];   // sums of rounded capacities
+  int64_t high[3], low[3];  // sums of the upper and the lower 32 bits
+  double known;             // capacity of a cut already found, which bounds the flow; 0: none
+  int64_t bound;            // upper bound on every flow
+  int64_t value;            // flow out of the root; after kPreflow, the maximum flow
+  double cut;               // capacity of the minimum cut; not computed for integers in units of 1
+  // For benchmarks: clock cycles of the leader in each FlowSolve::Part, and the numbers of global
+  // relabellings in kPreflow and in kReturn.
   int64_t cycles[6];
   int32_t searches[2];
   Tally ring[kTallies];
@@ -50,8 +49,8 @@ struct FlowControl {
 constexpr int64_t kFlowControlWords = 128;
 static_assert(sizeof(FlowControl) <= 4 * kFlowControlWords, "");
 
-// Residual capacities of an arc and of its reverse arc: a search against the arcs does not load the
-// reverse arc, and a push changes both numbers of an arc at once if they have 32 bits.
+// Residual capacities of an arc and of its reverse arc, so that a search against the arcs need not
+// load reverse arcs. A push changes both numbers of an arc in one operation if they have 32 bits.
 template <class Word>
 struct alignas(2 * sizeof(Word)) ArcResidual {
   Word out, in;
@@ -71,7 +70,7 @@ struct FlowState {
   FlowNetworkCsr network;
   const void* capacity;  // [edges]
   const int32_t *source, *sink;
-  void *value, *flow;  // one; [edges]
+  void *value, *flow;  // value: one number; flow: [edges]
   bool* source_side;   // [nodes]
   int32_t* status;
 
@@ -79,11 +78,11 @@ struct FlowState {
   int64_t* initial;    // [arcs], of 32 or 64 bits: `out` of each arc before anything flowed
   int64_t* excess;     // [nodes], of 32 or 64 bits
   int32_t* height;     // [nodes]
-  int32_t* active[2];  // [nodes]: nodes with excess
+  int32_t* active[2];  // [nodes] each: lists of nodes with excess
   ArcRange* frontier;  // [nodes + arcs / kRangeArcs + 1]
   int32_t* closed;     // [nodes]: see Closed
   int32_t* width;      // [nodes + 2]: number of nodes of each height
-  int32_t* slot;       // [edges]: place of each edge in arc_edge; at the end, whether it is cut
+  int32_t* slot;       // [edges]: place of each edge in arc_edge; later 1 if the edge is in the cut
   double* sums;        // [edges / kSumEdges + 1]
 
   template <class Word>
@@ -98,11 +97,10 @@ struct FlowState {
   JAXMATCH_DEVICE Word* excesses() const {
     return reinterpret_cast<Word*>(excess);
   }
-  // The tail of the arc.
   JAXMATCH_DEVICE int32_t tail(int32_t arc) const {
     return network.arc_head[network.reverse_arc[arc]];
   }
-  // Heights of nodes that a search has not reached, and of those that it must not enter.
+  // Heights of nodes that a search has not reached, and of nodes that it must not enter.
   JAXMATCH_DEVICE int32_t unreached() const { return network.nodes; }
   JAXMATCH_DEVICE int32_t barred() const { return network.nodes + 1; }
 };
@@ -111,7 +109,8 @@ struct FlowState {
 // take part in this stage.
 enum Closed : int32_t { kOpen, kDead, kOutside };
 
-// Divides the scratch buffer; with a null base, measures it.
+// Lays out the arrays in the scratch buffer and returns its size in bytes. With a null base it only
+// measures.
 JAXMATCH_HOST_DEVICE inline int64_t lay_out_flow(FlowState& s, char* base) {
   DeviceArena arena{base};
   const int64_t n = s.network.nodes, arcs = s.network.arcs, edges = s.network.edges;
@@ -135,7 +134,7 @@ constexpr Size kSizes[] = {
     {"flow.control.cycles", constant<offsetof(FlowControl, cycles) / 4>},
     {"flow.control.searches", constant<offsetof(FlowControl, searches) / 4>},
     {"flow.control.searches.count", constant<std::extent_v<decltype(FlowControl::searches)>>},
-    {"flow.scratch",  // of nodes, arcs and edges
+    {"flow.scratch",  // arguments: nodes, arcs, edges
      [](const int64_t* a) {
        FlowState s{};
        s.network.nodes = int32_t(a[0]), s.network.arcs = int32_t(a[1]);

@@ -7,8 +7,9 @@
 namespace jaxmatch::flow {
 
 #ifndef JAXMATCH_EMULATED
-// Predicated atomic additions: without a branch, a thread need not wait for one result before it
-// issues the next addition. Returns the value before, zero if nothing was added.
+// Predicated atomic additions. Without a branch, a thread can issue several additions before it
+// waits for the first result. They return the value before the addition, or zero if nothing was
+// added.
 __device__ inline uint64_t add_if(bool happens, uint64_t* at, uint64_t x) {
   uint64_t before;
   asm volatile(
@@ -31,10 +32,11 @@ __device__ inline uint32_t add_if(bool happens, uint32_t* at, uint32_t x) {
 }
 #endif
 
-// A node has one owner thread at a time. Only the owner takes from the node's excess and its arcs
-// and changes its height; any thread may add to them. So a push never finds less than its thread
-// has read, provided that the next owner sees everything that the previous one took: an owner waits
-// for the results of its own pushes before it gives the node away.
+// A node has one owner thread at a time. Only the owner takes excess from the node, takes residual
+// capacity from its arcs, and changes its height. Any thread may add excess and residual capacity.
+// So a push always finds at least what its thread has read. This requires that the next owner sees
+// everything that the previous one took: an owner waits for the results of its pushes before it
+// gives the node away.
 template <class Word>
 class PushRelabelOps {
  public:
@@ -53,10 +55,11 @@ class PushRelabelOps {
   int32_t* const height;
   const int32_t target, unreached;
 
-  // The two ends of a push, predicated on `happens`. Returns the argument of overdrawn().
+  // A push updates its arc by leave(), if `happens`, and the reverse arc by arrive(). leave()
+  // returns the argument of overdrawn().
   __device__ uint64_t leave(bool happens, int32_t arc, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
-      // `out`, the lower half, is never negative: there is no borrow from the upper half.
+      // The lower half, `out`, stays non-negative, so nothing is borrowed from the upper half.
       const uint64_t x = uint64_t(uint32_t(amount));
       return add_if(happens, at(residual + arc), (x << 32) - x);
     } else {
@@ -64,8 +67,9 @@ class PushRelabelOps {
       return add_if(happens, at(&residual[arc].out), -uint64_t(amount));
     }
   }
-  // True if less was there than was taken. Also tests `in`, which may be negative for a moment: a
-  // result that is used whole needs no extra move that waits for it.
+  // True if the push took more than there was. The 32-bit test includes `in`, which may be negative
+  // for a moment. This makes the compiler use the whole result; otherwise it adds a move that waits
+  // for the result.
   __device__ static bool overdrawn(uint64_t before, Word amount) {
     if constexpr (sizeof(Word) == 4) {
       return int32_t(uint32_t(before)) < amount || int32_t(before >> 32) < -(1 << 30);
@@ -83,7 +87,7 @@ class PushRelabelOps {
     }
   }
   // Adds excess to a node other than the target. Returns the excess before, or zero if nothing was
-  // added. A thread that gets zero back has activated the node.
+  // added. A thread that adds excess and gets zero back has activated the node.
   __device__ Word gain(bool happens, int32_t v, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       return Word(add_if(happens, reinterpret_cast<uint32_t*>(excess + v), uint32_t(amount)));
@@ -91,7 +95,7 @@ class PushRelabelOps {
       return Word(add_if(happens, at(excess + v), uint64_t(amount)));
     }
   }
-  // Returns the excess left to the owner.
+  // Takes `amount` from the excess of u and returns what remains.
   __device__ Word lose(int32_t u, Word amount) const {
     return amount == 0 ? __ldcg(excess + u) : Word(add_excess(u, -amount) - amount);
   }
@@ -99,7 +103,8 @@ class PushRelabelOps {
 
   // Gap heuristic: nodes above a height without nodes cannot reach the target.
   __device__ int32_t gap() const { return gap_ ? __ldcg(&c_.gap) : INT32_MAX; }
-  // Raises the node's height. Returns true if the node can still be active.
+  // Raises the node's height. Returns true if the new height is below `unreached`, so that the node
+  // may still be active.
   __device__ bool relabel(int32_t u, int32_t before, int32_t now) const {
     now = min(now, unreached);
     __stcg(height + u, now);

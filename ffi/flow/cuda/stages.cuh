@@ -1,17 +1,21 @@
-// The stages of a solve, for all kinds of pushes: a maximum preflow, the return to the root of the
-// excess that does not reach the target, and the source side of the cut.
+// The stages of a solve, for all kinds of pushes:
+// - kPreflow finds a maximum preflow from the root to the target.
+// - kCancel and kReturn bring excess that cannot reach the target back to the root.
+// - kCut finds the source side of the minimum cut.
 //
-// A round of kPreflow or kReturn is a global relabelling (exact distances by a search back from the
-// target), followed by pushes until no node is active or a new search pays. A stage ends when the
-// search reaches no node with excess: no residual path leads from excess to the target. Correctness
-// relies on this search and not on heights, so races may leave wrong heights.
+// A round of kPreflow or kReturn begins with a global relabelling, which sets exact distances by a
+// search back from the target. Then nodes push until no node is active or a new search pays off. A
+// stage ends when the search reaches no node with excess, because then no residual path leads from
+// excess to the target. Correctness relies on this search and not on heights, so races may leave
+// wrong heights.
 //
-// Termination. Between two searches heights only rise, and pushes are bounded by their work. After
-// FlowTuning::racing rounds nodes are not relabelled between searches. Then all heights are the
-// distances D of the last search, pushes lead from D to D - 1 and the residual arcs they make from
-// D - 1 to D, so no distance falls. A round ends when no node with excess has an arc to push along.
-// Until the stage is over there are such nodes, and each has a greater distance at the next search.
-// Distances are at most n, so at most n^2 rounds follow.
+// Termination. For the first FlowTuning::racing rounds of a stage, heights only rise between two
+// searches, and a limit on time or iterations ends the pushes. In later rounds nodes are not
+// relabelled between searches, so all heights are the distances D of the last search. Pushes lead
+// from D to D - 1, and the residual arcs that they create lead from D - 1 to D, so no distance
+// falls. Such a round ends when no node with excess has an arc to push along. Until the stage is
+// over, some nodes with excess remain, and each has a greater distance at the next search.
+// Distances are at most n, so at most n^2 such rounds follow.
 #ifndef JAXMATCH_FLOW_CUDA_STAGES_CUH_
 #define JAXMATCH_FLOW_CUDA_STAGES_CUH_
 
@@ -26,9 +30,9 @@ class FlowSolve {
   __device__ FlowSolve(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
       : grid_(grid), s_(s), c_(*s.control), n_(s.network.nodes), tuning_(tuning) {}
 
-  // Runs to the end, or for `budget` rounds; negative: no limit. push(active, relabels, cycles)
-  // discharges the first `active` nodes of s.active[0], for about `cycles` of the leader's clock;
-  // without `relabels`, until no node can push.
+  // Runs to the end, or for `budget` rounds if `budget` is not negative. push(active, relabels,
+  // cycles) discharges the first `active` nodes of s.active[0]. If `relabels`, it takes about
+  // `cycles` of the leader's clock; otherwise it continues until no node can push.
   template <class Push>
   __device__ void run(const Push& push, int64_t budget) {
     FlowStage stage = FlowStage(__ldcg(&c_.stage));
@@ -77,19 +81,19 @@ class FlowSolve {
     }
   }
 
-  // Index into FlowControl::cycles. kSearchingBack and kPushingBack belong to the return of flow.
+  // Index into FlowControl::cycles. kSearchingBack and kPushingBack belong to the stage kReturn.
   enum Part { kSearching, kPushing, kSearchingBack, kPushingBack, kCancelling, kCutting };
 
  private:
-  static constexpr int64_t kMicrosecond = 1700;  // about, in cycles
+  static constexpr int64_t kMicrosecond = 1700;  // clock cycles, about
 
   __device__ void spend(int part, int64_t start) {
     if (grid_.leader()) c_.cycles[part] += clock64() - start;
   }
 
-  // Sets exact heights. Returns the number of nodes with excess that reach the target, which are
-  // then listed in s.active[0]. The search ends as soon as all of them are found; nodes not reached
-  // by then count as unreachable until the next search.
+  // Sets exact heights. Lists the nodes with excess that reach the target in s.active[0] and
+  // returns their number. The search ends as soon as it has found all nodes with excess; nodes not
+  // reached by then count as unreachable until the next search.
   __device__ int32_t global_relabel(FlowStage stage) {
     const int32_t target = __ldcg(&c_.target);
     const Word* const excess = s_.excesses<Word>();
@@ -107,9 +111,9 @@ class FlowSolve {
     const int32_t found =
         FlowSearch<Word, false>(grid_, s_, tuning_).run(target, all > 0 ? all : INT32_MAX);
     if (found == all && all > 0) return found;
-    // All excess came from the root, so all of it can return.
+    // All excess came from the root and can return to it, so excess was lost.
     if (stage == FlowStage::kReturn && grid_.leader()) c_.overdrawn = 1;
-    // The remaining nodes can never reach the target again: pushes only lead to nodes that are
+    // The nodes not reached can never reach the target again: pushes only lead to nodes that are
     // nearer to it.
     grid_.each(n_, [&](int64_t v) {
       if (__ldcg(s_.height + v) == s_.unreached()) __stcg(s_.closed + v, int32_t(kDead));
@@ -118,9 +122,9 @@ class FlowSolve {
     return found;
   }
 
-  // From a maximum preflow: nodes that reach the target have no excess, and no residual arc leads
-  // to them from the other nodes. So the excess of the other nodes returns to the root among
-  // themselves.
+  // Prepares the return of excess after a maximum preflow. Nodes that reach the target have no
+  // excess, and no residual arc leads to them from other nodes. So the excess can return to the
+  // root through the other nodes alone. Only these remain open.
   __device__ void turn_back() {
     int64_t left = 0;
     const Word* const excess = s_.excesses<Word>();
@@ -131,14 +135,14 @@ class FlowSolve {
     __syncwarp();
     left = warp_sum(left);
     if (grid_.lane() == 0 && left != 0) add_atomically(&c_.value, -left);
-    grid_.barrier_reduce();  // all have read the target
+    grid_.barrier_reduce();  // all threads have read the target
     if (grid_.leader()) c_.target = c_.root;
     grid_.barrier_reduce();
   }
 
-  // Most excess that does not reach the target has not come far, and returns in a few pushes
-  // against the flow that brought it. Where flow runs in circles this would take very long, so the
-  // rest is left to kReturn.
+  // Most excess that cannot reach the target has not come far, so a few pushes against the flow
+  // return it. Where flow runs in circles this would take too long. So the pushes are limited, and
+  // the rest is left to kReturn.
   __device__ void cancel() {
     const Word* const excess = s_.excesses<Word>();
     grid_.each(n_, [&](int64_t v) {
@@ -150,8 +154,9 @@ class FlowSolve {
         .run(count, FlowPush<Word>::kCancel, tuning_.cancel, INT64_MAX);
   }
 
-  // If the preflow began at the sink, the kOutside nodes are those reachable from the source: the
-  // root's residual network is reversed.
+  // If the preflow began at the sink, there is nothing to do. In that case arcs are reversed and
+  // the target is the source. So the nodes that could reach the target, which are now kOutside, are
+  // the nodes reachable from the source.
   __device__ void find_source_side() {
     if (__ldcg(&c_.reversed) != 0) return;
     grid_.each(n_, [&](int64_t v) { __stcg(s_.height + v, s_.unreached()); });
@@ -166,7 +171,7 @@ class FlowSolve {
   const FlowTuning& tuning_;
 };
 
-// True if v was found by the last search; see FlowSolve::find_source_side().
+// True if v is on the source side of the cut; see FlowSolve::find_source_side().
 __device__ inline bool is_on_source_side(const FlowState& s, bool reversed, int32_t v) {
   return reversed ? __ldcg(s.closed + v) == kOutside : __ldcg(s.height + v) < s.unreached();
 }

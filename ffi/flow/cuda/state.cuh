@@ -22,7 +22,7 @@ struct FlowBatch {
   FlowOperands operands;
   int32_t* control;
   char* scratch;
-  int64_t scratch_bytes;  // of one problem
+  int64_t scratch_bytes;  // per problem
   int capacity_bytes, value_bytes;
 
   JAXMATCH_HOST_DEVICE FlowState state(int64_t b) const {
@@ -44,21 +44,20 @@ struct FlowBatch {
 
 // Tuning constants; tests and measurements vary them.
 struct FlowTuning {
-  int32_t search_alone = 512;  // largest level, in ranges of arcs, that one block searches alone
-  int32_t push_alone = 64;     // largest number of active nodes that one block pushes alone
-  int32_t share = 8;           // least active nodes per block where several blocks push
-  int32_t rounds = 8;          // of a block between two grid barriers
-  int32_t rounds_alone = 16;   // the same where no other block pushes
-  int32_t scans = 1;           // scans of a node's arcs before other nodes have their turn
+  int32_t search_alone = 512;  // one block alone searches levels of up to this many arc ranges
+  int32_t push_alone = 64;     // one block alone pushes from up to this many active nodes
+  int32_t share = 8;           // minimum active nodes per block if several blocks push
+  int32_t rounds = 8;          // rounds of a block between two grid barriers
+  int32_t rounds_alone = 16;   // the same if one block pushes alone
+  int32_t scans = 1;           // scans of a node's arcs before its thread goes on to other nodes
   int32_t hops = 4;            // nodes that a thread discharges along one chain of pushes
   int32_t thread_arcs = 16;    // nodes with more arcs are discharged by a warp
-  int32_t gap = 1;             // use the gap heuristic
-  int32_t wide = 0;            // 64-bit residuals even where 32 bits would do
-  int32_t direction =
-      0;  // the preflow starts at the source (1), the sink (2), or as FixedPoint decides (0)
-  int32_t least_push = 16;  // least time between two searches, in microseconds
-  int32_t cancel = 32;      // grid barriers while excess returns against the flow that brought it
-  int32_t racing = 4096;    // rounds that relabel between two searches; see FlowSolve
+  int32_t gap = 1;             // 1: use the gap heuristic
+  int32_t wide = 0;            // 1: use 64-bit residuals even if 32 bits suffice
+  int32_t direction = 0;       // start of the preflow: source (1), sink (2), FixedPoint decides (0)
+  int32_t least_push = 16;     // minimum time between two searches, in microseconds
+  int32_t cancel = 32;         // maximum number of grid barriers in the stage kCancel
+  int32_t racing = 4096;       // pushes stop relabelling after this many rounds; see FlowSolve
   double patience = 1;  // time between two searches, relative to the duration of the last search
 };
 

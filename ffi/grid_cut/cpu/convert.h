@@ -1,4 +1,4 @@
-// Conversion of capacities to integers for the search, and the value of its cut.
+// Converts floating-point capacities to integers for the search, and sums the capacity of a cut.
 #ifndef JAXMATCH_GRID_CUT_CPU_CONVERT_H_
 #define JAXMATCH_GRID_CUT_CPU_CONVERT_H_
 
@@ -17,8 +17,8 @@
 
 namespace jaxmatch::grid_cut {
 
-// f(first cell, offset to the neighbours, count) for each part of a row with neighbours in
-// direction k.
+// Calls f(first cell, offset to the neighbour, number of cells) for each row: for its part whose
+// cells have a neighbour in direction k.
 template <int kArcs, class F>
 void each_arc_row(const GridShape& s, int k, const F& f) {
   const GridStep step = grid_step<kArcs>(k);
@@ -33,7 +33,7 @@ void each_arc_row(const GridShape& s, int k, const F& f) {
   }
 }
 
-// True if no capacity is negative or NaN, ignoring arcs that leave the grid.
+// True if no capacity is negative or NaN. Arcs that leave the grid are ignored.
 template <int kArcs, class T>
 bool are_valid(const GridCapacities<T>& g) {
   const int64_t n = g.shape.cells();
@@ -54,17 +54,18 @@ bool are_valid(const GridCapacities<T>& g) {
 template <int kArcs, class T>
 class FixedPoint {
  public:
-  // T is a float; all capacities must be valid. `known`: the capacity of a cut, or infinity.
+  // T is a floating-point type, and all capacities must be valid. `known`: the capacity of a cut
+  // found before, or infinity.
   FixedPoint(const GridCapacities<T>& g, double known) : g_(g), n_(g.shape.cells()) {
     survey(known);
   }
-  // True if an answer stands that was found in these units.
+  // True if these units were fine enough for an answer whose cut has this capacity.
   bool are_fine(double cut) const {
     return grid_cut::are_fine(survey_.most_around, around_exponent_, cut);
   }
 
-  // Converts to the type I, with sums below 2^bits units around each cell. False if a number would
-  // be rounded and I is not the widest type.
+  // Converts all numbers to the type I, so that the sum around each cell is below 2^bits units.
+  // Returns false if I is narrower than 64 bits and a number would be rounded.
   template <class I>
   bool convert(int bits, I* excess, I* pairwise) const {
     constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
@@ -89,7 +90,7 @@ class FixedPoint {
         const T* const from = g_.pairwise + k * n_ + first;
         I* const to = pairwise + k * n_ + first;
         if constexpr (kMustBeExact) {
-          // Below 2^30: adding and subtracting this number rounds to the nearest integer.
+          // x is below 2^30, so adding and subtracting this number rounds x to the nearest integer.
           constexpr double kRound = 0x1.8p52;
           const I beyond = I(std::min<int64_t>(units.beyond(), INT32_MAX));
           int inexact = 0;
@@ -109,8 +110,8 @@ class FixedPoint {
     return exact || !kMustBeExact;
   }
 
-  // The capacity of the cut: the sum of the given capacities, row by row. No value if all of them
-  // are finite and the sum exceeds the range of T.
+  // The capacity of the cut: the sum of the given capacities, row by row. Returns no value if all
+  // of these are finite and their sum exceeds the range of T.
   template <class IsSource>
   std::optional<double> cut(const IsSource& is_source) const {
     double total = 0, most = 0;
@@ -158,7 +159,7 @@ class FixedPoint {
     survey_pass([&](double c) { return bound_.clip(c); },
                 [&](double e) { return bound_.clip_both(e); });
   }
-  // One pass over the capacities that finds their range, with `clip` applied to arcs and `scale` to
+  // Finds the range of the capacities in one pass, with `clip` applied to arcs and `scale` to
   // excesses.
   template <class Clip, class Scale>
   void survey_pass(const Clip& clip, const Scale& scale) {
@@ -187,7 +188,8 @@ class FixedPoint {
     }
     survey_.most_finite = std::max(survey_.most_finite, double(as_number(most_finite_)));
   }
-  // Non-negative floats are ordered like their bits, whose maxima compile to vector instructions.
+  // Non-negative floats are ordered like their bits, and maxima of integers compile to vector
+  // instructions.
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static T as_number(Bits bits) {
     T x;
@@ -208,8 +210,8 @@ class FixedPoint {
     most_arc_ = most;
     most_finite_ = most_finite;
   }
-  // Capacities of the arcs in direction k, by column, from the row that begins at the cell `row` to
-  // the row that begins at `other`.
+  // The capacities of the arcs in direction k, by column, from the row that begins at the cell
+  // `row` to the row that begins at the cell `other`.
   const T* arcs(int k, int64_t row, int64_t other) const {
     const bool mirrored = g_.symmetric && k >= kArcs / 2;
     return g_.pairwise + (mirrored ? (k - kArcs / 2) * n_ + other : k * n_ + row);
@@ -236,7 +238,7 @@ class FixedPoint {
   GridSurvey survey_;
   Bits most_arc_ = 0, most_finite_ = 0;
   GridBound bound_;
-  int around_exponent_ = 0;  // of survey_.most_around
+  int around_exponent_ = 0;  // survey_.most_around is in units of 2^around_exponent_
 };
 
 }  // namespace jaxmatch::grid_cut

@@ -34,8 +34,8 @@ struct GridResults {
   }
 };
 
-// Writes the sides of a minimum cut in units. False if a number would be rounded and I is not the
-// widest type; nothing is written then.
+// Finds a minimum cut in units and writes its sides. Returns false and writes nothing if I is
+// narrower than 64 bits and a number would be rounded.
 template <int kArcs, class I, class T>
 bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
                 bool* side) {
@@ -55,17 +55,17 @@ bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers,
   return true;
 }
 
-// Sums over the cells; `direct` is the flow that goes straight from terminal to terminal.
+// Sums over all cells. `direct` is the flow from source to sink through one cell only.
 struct GridSums {
   __int128 source = 0, sink = 0, direct = 0;
 };
 
-// The excess is what does not go straight.
+// Also sets `excess` to the source capacity minus the sink capacity of each cell.
 template <class T>
 GridSums sum_and_subtract(const GridCapacities<T>& g, T* excess) {
   const int64_t n = g.shape.cells();
   GridSums sums;
-  constexpr int64_t kBlock = int64_t{1} << 20;  // 2^20 numbers of 32 bits fit int64
+  constexpr int64_t kBlock = int64_t{1} << 20;  // int64 holds the sum of 2^20 numbers of 32 bits
   for (int64_t first = 0; first < n; first += kBlock) {
     using Sum = std::conditional_t<sizeof(T) == 4, int64_t, __int128>;
     Sum s = 0, t = 0, both = 0;
@@ -82,8 +82,8 @@ GridSums sum_and_subtract(const GridCapacities<T>& g, T* excess) {
   return sums;
 }
 
-// The sides of a minimum cut of floats, in fixed point, and its capacity. No value if that exceeds
-// the range of T. Most inputs need at most 30 bits.
+// Finds a minimum cut of floating-point capacities in fixed point. Writes its sides and returns its
+// capacity, or no value if the capacity exceeds the range of T. Most inputs need at most 30 bits.
 template <int kArcs, class T>
 std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
   double known = std::numeric_limits<double>::infinity();
@@ -98,11 +98,11 @@ std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
   }
 }
 
-// The capacities of integers, with what exceeds all flow clipped where sums could overflow.
+// Clips integer capacities that exceed every possible flow, so that sums cannot overflow.
 template <int kArcs>
 class ClippedIntegers {
  public:
-  // `excess` is clipped in place. False if the flow might be 2^59 or more.
+  // Clips `excess` in place. Returns false if the flow might be 2^59 or more.
   bool clip(const GridCapacities<int64_t>& g, int64_t* excess) {
     const int64_t n = g.shape.cells(), arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
     std::vector<double> gives(n), takes(n), real(arcs);
@@ -115,7 +115,7 @@ class ClippedIntegers {
                                          real.data()};
     const auto side = std::make_unique<bool[]>(n);
     const auto cut = cut_floats<kArcs>(doubles, side.get());
-    // Above all flow, although the numbers were rounded.
+    // An upper bound on the flow, even though the numbers were rounded.
     const double bound = cut.value_or(double(kGridMostFlow)) * (1 + 0x1p-20) + 1;
     if (bound >= double(kGridMostFlow)) return false;
     const int64_t most = int64_t(bound) + 1;

@@ -1,20 +1,21 @@
 // Maximum flow on a grid by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan and
 // Werneck, "Maximum flows by incremental breadth-first search", ESA 2011), with implicit adjacency.
 //
-// The source forest is rooted at the cells with excess, the sink forest at those with deficit, and
-// both grow level by level; where they touch, the path between two roots is augmented. Cells cut
-// off from their root (orphans) are adopted at the lowest level that a neighbour offers, or leave
-// the forest.
+// The source forest is rooted at the cells with excess, the sink forest at the cells with deficit.
+// Both grow level by level. Where they touch, flow is augmented along the path between two roots.
+// Cells cut off from their root (orphans) take the parent with the lowest level that a neighbour
+// offers, or leave the forest.
 //
-// Invariants between two augmentations. The label of a cell is its level: one more than its
-// parent's, zero for roots. Labels of cells in a forest never exceed the forest's level by more
-// than one, and never fall. The residual arcs of a scanned cell, which lead into it in the sink
-// forest, join it to cells of the same forest whose labels exceed its label by at most one.
+// Invariants between two augmentations:
+// - The label of a cell in a forest is its level: zero for roots, else one more than its parent's.
+// - Labels never exceed the forest's level by more than one, and never fall.
+// - The residual arcs out of a scanned cell of the source forest lead to cells of the same forest.
+//   Their labels exceed the label of the scanned cell by at most one. In the sink forest, this
+//   holds for residual arcs into a scanned cell.
 //
 // Termination, for any capacities: all numbers are integers, none overflows, and each augmentation
-// carries at least one unit, through residual arcs and between non-empty roots. Flow on an arc
-// stays between the capacities of its two directions, at most 2^60 each, so that residual
-// capacities are at most 2^61; excess only falls in absolute value.
+// carries at least one unit. The flow on an arc stays between the capacities of its two directions,
+// at most 2^60 each, so residual capacities are at most 2^61. Excess only falls in absolute value.
 #ifndef JAXMATCH_GRID_CUT_CPU_IBFS_H_
 #define JAXMATCH_GRID_CUT_CPU_IBFS_H_
 
@@ -34,10 +35,10 @@
 
 namespace jaxmatch::grid_cut {
 
-// Memory for one problem, initially zero. A search touches little of it, at random: mapping small
-// pages would take longer than many searches, so large memory requests huge pages. Pages come from
-// the system zeroed when they are touched; HostArena would have to write all of them. Throws
-// std::bad_alloc.
+// Memory for one problem, initially zero. A search touches little of it, at random places. Mapping
+// small pages would take longer than many searches, so large memory requests huge pages. The system
+// zeroes a page only when it is first touched, whereas HostArena would have to write all pages.
+// Throws std::bad_alloc.
 class GridMemory {
  public:
   explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
@@ -86,8 +87,8 @@ class GridMemory {
   char* next_;
 };
 
-// T is the type of excess and flow. `excess` is the net capacity from the source, minus that to the
-// sink, in the units of `capacities`.
+// T is the type of excess and flow. `excess` is the capacity from the source minus the capacity to
+// the sink for each cell, in the units of `capacities`.
 template <int kArcs, class T>
 class GridSearch {
  public:
@@ -120,24 +121,25 @@ class GridSearch {
         grow<kSink>();
       }
     }
-    // One forest is complete, so the flow is maximum. The source forest keeps growing to the source
-    // side of the cut.
+    // One forest is complete, so the flow is maximum. The source forest goes on growing until it is
+    // the source side of the cut.
     while (!source.now.empty()) grow<kSource>();
   }
-  // Modulo 2^64: flows in fixed point may be larger, but their value is not used.
+  // The flow modulo 2^64. Fixed-point flows may be larger, but their value is not used.
   uint64_t flow_value() const { return value_; }
   bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
 
  private:
   static constexpr int kHalf = kArcs / 2;
   static constexpr int64_t kMostCapacity = int64_t{1} << 60;
-  // The cell's forest in the lower two bits, the direction of its parent above them.
+  // An entry of node_ has the cell's forest in its lower two bits and the direction of the parent
+  // above them.
   enum Tree : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
   static constexpr int kRoot = 8, kOrphan = 9;
 
   struct Forest {
     int32_t level = 0;               // level of the cells in `now`; all lower levels are scanned
-    std::vector<int32_t> now, next;  // cells of this level and the next, and stale entries
+    std::vector<int32_t> now, next;  // cells of this level and of the next, and stale entries
   };
 
   uint8_t tree(int64_t i) const { return node_[i] & 3; }
@@ -158,8 +160,9 @@ class GridSearch {
       flow_[int64_t(k - kHalf) * n_ + i + offset_[k]] -= T(d);
     }
   }
-  // Residual capacity of the arc between i and its neighbour in direction k: away from i in the
-  // source forest, towards i in the sink forest.
+  // Residual capacity of the arc between i and its neighbour in direction k. outward() means away
+  // from i in the source forest and towards i in the sink forest; inward() is the opposite
+  // direction.
   template <Tree kTree>
   int64_t outward(int64_t i, int k) const {
     return kTree == kSource ? residual(i, k) : residual(i + offset_[k], opposite<kArcs>(k));
@@ -169,7 +172,7 @@ class GridSearch {
     return kTree == kSource ? residual(i + offset_[k], opposite<kArcs>(k)) : residual(i, k);
   }
 
-  // Sets the bits of the neighbours that exist, for each cell.
+  // Sets one bit for each neighbour of a cell that exists, for all cells.
   void mark_arcs() {
     int64_t i = 0;
     for (int z = 0; z < shape_.depth; ++z) {
@@ -195,7 +198,7 @@ class GridSearch {
       node_[i] = uint8_t((e > 0) * (kSource | kRoot << 2) + (e < 0) * (kSink | kRoot << 2));
     }
     // A cell whose neighbours are all roots of the same forest need not be scanned. At the end of a
-    // row the comparison is with an unrelated cell, which is harmless.
+    // row a cell is compared with an unrelated cell, which is harmless.
     int64_t reach = 0;
     for (int k = 0; k < kHalf; ++k) reach = std::max<int64_t>(reach, std::abs(offset_[k]));
     reach = std::min(reach, n_);
@@ -238,7 +241,7 @@ class GridSearch {
   void scan(int64_t i) {
     Forest& forest = forest_[kTree];
     const auto is_here = [&] { return tree(i) == kTree && label_[i] == forest.level; };
-    if (!is_here()) return;  // the cell has moved since it was listed
+    if (!is_here()) return;  // the cell has changed its level or forest since it was listed
     poll_.after(4 * kArcs);
     for (int k = 0; k < kArcs; ++k) {
       if (!has_arc(i, k)) continue;
@@ -305,8 +308,9 @@ class GridSearch {
     for (size_t at = 0; at < orphans_.size(); ++at) adopt<kTree>(orphans_[at]);
     orphans_.clear();
   }
-  // An orphan may take another orphan as its parent: labels fall towards the root, so there is no
-  // cycle, and if the parent moves, this cell becomes an orphan again.
+  // Finds a new parent for an orphan, or frees it. The new parent may be an orphan itself. Labels
+  // fall towards the root, so no cycle arises. If the parent later changes its label or leaves the
+  // forest, this cell becomes an orphan again.
   template <Tree kTree>
   void adopt(int64_t i) {
     poll_.after(4 * kArcs);
@@ -344,7 +348,7 @@ class GridSearch {
   int32_t offset_[kArcs];
   uint8_t *const node_, *const exists_;
   int32_t* const label_;
-  T* const flow_;     // [arcs / 2, cells], in the first half of the directions
+  T* const flow_;     // [arcs / 2, cells], net flow in the first half of the directions
   Forest forest_[3];  // indexed by Tree
   std::vector<int32_t> orphans_;
   uint64_t value_ = 0;

@@ -14,10 +14,11 @@ struct GridVote {
   bool any, other;
 };
 
-// A word holds the number of arrivals in its lower bits, above them two counts of set flags: one
-// atomic addition announces both. The words are used in turn; the next but one is cleared while no
-// block can use it. GridTeam (assignment/large/cuda/team.cuh) instead never clears its words, which
-// count the rounds of termination detection too.
+// The lower bits of a word count the arrived blocks; above them are the counts of the two flags. So
+// one atomic addition announces an arrival and both flags. Barriers use the words in rotation. Each
+// barrier clears the word after the next one, which no block can be using. GridTeam
+// (assignment/large/cuda/team.cuh) never clears its words, because they also count the rounds of
+// termination detection.
 class GridBarrier {
  public:
   static constexpr int kWords = 4;
@@ -27,7 +28,7 @@ class GridBarrier {
   __device__ GridBarrier(int* words, int blocks, int* left)
       : words_(words), blocks_(blocks), left_(left) {}
 
-  // Writes before the barrier are visible to all blocks afterwards. Flags may differ by thread.
+  // Writes before the barrier are visible to all blocks after it. Flags may differ between threads.
   __device__ GridVote barrier_reduce(GridVote mine) {
     mine = {__syncthreads_or(mine.any) != 0, __syncthreads_or(mine.other) != 0};
     if (blocks_ == 1) return mine;
@@ -44,7 +45,7 @@ class GridBarrier {
     ++turn_;
     __syncthreads();
     const int left = *left_;
-    __syncthreads();  // before the next barrier writes it
+    __syncthreads();  // all threads have read *left_ before the next barrier writes it
     return {(left & kMostBlocks) != 0, left >> kBits != 0};
   }
   __device__ bool barrier_reduce(bool any) { return barrier_reduce(GridVote{any, false}).any; }
@@ -57,11 +58,12 @@ class GridBarrier {
   int turn_ = 0;
 };
 
-// Control words, reduced over all blocks; initially zero.
+// Control words, initially zero: the state of the barrier, sums and maxima over all blocks, and
+// times.
 struct GridCutControl {
   int32_t barrier[GridBarrier::kWords];
-  unsigned long long most[6];  // non-negative doubles, whose bits have the same order
-  unsigned long long sums[4];  // of excess and deficit: of their lower and upper 32 bits
+  unsigned long long most[6];  // non-negative doubles as bits, which sort in the same order
+  unsigned long long sums[4];  // sums of the lower and upper 32 bits: of excess, then of deficit
   // For benchmarks: cycles of the first thread's clock; numbers of push rounds, of global
   // relabellings, and of exchanges of distances.
   int32_t begin, push, relabel, end;

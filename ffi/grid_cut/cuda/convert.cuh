@@ -1,4 +1,4 @@
-// Conversion of the given capacities to the integers that tiles compute with.
+// Converts the given capacities to the integers that tiles compute with.
 #ifndef JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_CONVERT_CUH_
 
@@ -13,7 +13,8 @@
 
 namespace jaxmatch::grid_cut {
 
-// The sum of all capacities around a cell is below 2^kNarrowBits in 32 bits, 2^kWideBits in 64.
+// In tiles of 32-bit numbers, the sum of all capacities around a cell is below 2^kNarrowBits. In
+// tiles of 64-bit numbers it is below 2^kWideBits for floats; for integers see GridTile.
 constexpr int kNarrowBits = 30, kWideBits = 59;
 
 template <class T>
@@ -46,7 +47,8 @@ class GridNumbers {
 
   enum class Kind { kInvalid, kOverflow, kNarrow, kWide };
 
-  // All threads of all blocks must call it.
+  // Surveys the capacities, and chooses the units and the width of numbers. All threads of all
+  // blocks must call it.
   __device__ Kind survey() {
     surveyed_ = true;
     if (known_ > 0) {
@@ -75,8 +77,9 @@ class GridNumbers {
     }
   }
 
-  // True if the answer stands whose cut has this capacity; else it bounds the next solve. All
-  // threads must call it after the barrier that made the capacity known.
+  // True if no further solve is needed after an answer whose cut has this capacity. Otherwise the
+  // cut bounds the next solve. All threads must call it after the barrier that made the capacity
+  // known.
   __device__ bool is_fine(double cut) {
     if (kReal ? are_fine(around_, exponent_, cut) : shift_ == 0) return true;
     // One more rough solve of integers helps only if the cut is far below the last bound.
@@ -93,7 +96,7 @@ class GridNumbers {
       return x < beyond_ ? x : beyond_;
     }
   }
-  // Excess from the sink's point of view: flow runs backwards.
+  // The excess of a cell for a flow that runs backwards, from the sink to the source.
   __device__ int64_t excess(G source, G sink) const {
     if constexpr (kReal) {
       return -units_.excess(double(source), double(sink));
@@ -106,7 +109,7 @@ class GridNumbers {
     }
   }
 
-  // f(k, number of the neighbour) for each neighbour of a cell, in direction k.
+  // Calls f(k, index of the neighbour in direction k) for each neighbour of a cell.
   template <class F>
   __device__ void each_neighbour(GridPlace g, int64_t cell, F f) const {
 #pragma unroll
@@ -115,8 +118,8 @@ class GridNumbers {
       if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
     }
   }
-  // Sets excess and arcs of a tile; see GridCutSolve::run. Without a survey, returns true if a
-  // number is too large to guarantee that the sums around a cell fit.
+  // Sets the excess and the arcs of all cells of a tile; see GridCutSolve::run. If there was no
+  // survey, returns true if a number is so large that the sums around a cell might not fit.
   template <class Tile, class Global>
   __device__ bool fill(const Tile& tile, const Global& global) const {
     using T = std::remove_reference_t<decltype(tile.excess(0))>;
@@ -135,7 +138,7 @@ class GridNumbers {
   }
 
  private:
-  // The given capacities of a cell, 0 outside of the grid. Arcs are those from its neighbours.
+  // The given capacities of a cell; 0 outside the grid. `arcs` lead from its neighbours to it.
   struct Given {
     G source, sink, arcs[kArcs];
   };
@@ -154,7 +157,7 @@ class GridNumbers {
     }
     return x;
   }
-  // The sum of twice 8 arcs and an excess stays below 2^kNarrowBits.
+  // With numbers this small, 16 arcs and an excess sum to less than 2^kNarrowBits.
   __device__ static bool is_small(G x) { return x >= 0 && x < G(1 << (kNarrowBits - 5)); }
   __device__ static bool is_small(const Given& x) {
     bool small = is_small(x.source) && is_small(x.sink);
@@ -176,7 +179,8 @@ class GridNumbers {
   }
   __device__ int64_t total(int which) const {
     const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
-    // At most 2^28 numbers, so the sum of the upper halves decides whether the total is too large.
+    // At most 2^28 numbers are summed, so both halves are exact, and the upper one decides whether
+    // the total is too large.
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
                                                                : int64_t((high << 32) + low);
   }
@@ -187,11 +191,11 @@ class GridNumbers {
     return barrier_.is_alone() ? *at : __ldcg(at);
   }
 
-  // Of integers: the unit is 1, or 2^shift_ where the flow might be 2^59 or more. A solve in such
-  // units finds a cut, which bounds the next solve.
+  // For integers: the unit is 1, or 2^shift_ if the flow might be 2^59 or more. A solve in such
+  // rough units finds a cut, which bounds the next solve.
   __device__ Kind choose_shift() {
     const bool by_cut = known_ > 0 && known_ < least_;
-    // Above all flow, although the sums were rounded.
+    // An upper bound on the flow, even though the sums were rounded.
     const double bound = (by_cut ? known_ : least_) * (1 + 0x1p-20);
     shift_ = 0;
     if (bound >= double(kGridMostFlow)) {
@@ -262,8 +266,8 @@ class GridNumbers {
     return sum + x < kMostClipped ? sum + x : kMostClipped;
   }
 
-  // One survey of all numbers: with kFirst as they are, else in units of the bound, with arcs
-  // clipped at it. Returns true if any number is not a valid capacity.
+  // Surveys all capacities. With kFirst it takes them as they are, and returns true if any of them
+  // is invalid. Otherwise it takes them in units of the bound, with arcs clipped at the bound.
   template <bool kFirst>
   __device__ bool survey_pass(const GridBound& bound) {
     bool fault = false;
@@ -273,7 +277,7 @@ class GridNumbers {
       const G s = g_.source[cell], t = g_.sink[cell];
       fault |= !(s >= 0) || !(t >= 0);
       double out = 0, in = 0;
-      uint64_t leaves = 0, enters = 0;  // of integers, at most kMostClipped
+      uint64_t leaves = 0, enters = 0;  // sums of integer arcs, at most kMostClipped
       each_neighbour(g, cell, [&](int k, int64_t other) {
         const G away = g_.template arc<kArcs>(cell, other, k);
         const G back = g_.template arc<kArcs>(other, cell, opposite<kArcs>(k));
@@ -301,7 +305,7 @@ class GridNumbers {
         most_finite = double(s) < double(INFINITY) && s > most_finite ? double(s) : most_finite;
         most_finite = double(t) < double(INFINITY) && t > most_finite ? double(t) : most_finite;
       } else {
-        // The excess or deficit that the cell's arcs can carry.
+        // The excess or deficit, as far as the cell's arcs can carry it.
         const uint64_t gives = s > t ? uint64_t(s) - uint64_t(t) : 0;
         const uint64_t takes = t > s ? uint64_t(t) - uint64_t(s) : 0;
         const uint64_t excess = gives < leaves ? gives : leaves;
@@ -347,15 +351,15 @@ class GridNumbers {
   GridCutControl* const mine_;
   const int block_, blocks_;
   GridUnits units_{};
-  double known_ = 0;  // the capacity of a cut, 0 for none
+  double known_ = 0;  // capacity of a cut already found; 0: none
   double around_ = 0;
   int exponent_ = 0;
-  // Of integers.
-  double least_ = 0;  // the lesser of all excess and all deficit
+  // For integers only.
+  double least_ = 0;  // the smaller of total excess and total deficit
   int shift_ = 0;     // the unit is 2^shift_
   bool is_last_ = false;
   int64_t beyond_ = INT64_MAX;
-  int bits_ = 62;  // of integer types
+  int bits_ = 62;  // excess is clipped at 2^bits_
   bool surveyed_ = false;
 };
 

@@ -1,5 +1,6 @@
-// The target jaxmatch_grid_cut on CUDA: grids that fit one block's shared memory all in one launch,
-// a block for each; larger ones one after another, each by the whole GPU in a cooperative launch.
+// The target jaxmatch_grid_cut on CUDA. Grids that fit one block's shared memory are solved in one
+// launch, one block each. Larger grids are solved one after another, each by the whole GPU in a
+// cooperative launch.
 #include <cstdint>
 
 #include "common/cuda/check.h"
@@ -8,7 +9,7 @@
 
 namespace jaxmatch::grid_cut {
 
-// See launch.cuh.
+// Defined in launch.cuh.
 template <class G, class V>
 ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* control,
                          char* scratch, int64_t bytes);

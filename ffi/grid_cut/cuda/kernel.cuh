@@ -1,4 +1,4 @@
-// The kernel: one grid from its capacities to its result.
+// The kernel: solves one grid, from its capacities to its result.
 #ifndef JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_KERNEL_CUH_
 
@@ -17,11 +17,11 @@ struct GridCutPlan {
   GridTiling narrow, wide;
   GridCutScratch scratch;
   GridCutControl* control;
-  double* partial;  // [blocks], or int64: parts of the value
+  double* partial;  // [blocks], double or int64: each block's part of a sum
   GridCutTuning tuning;
 };
 
-// At the front of shared memory, before the tile.
+// The beginning of shared memory; the tile follows.
 struct alignas(16) GridCutShared {
   GridCutControl control;
   long long sums[33];
@@ -52,8 +52,8 @@ class GridCutKernel {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
     if (threadIdx.x == 0) shared_.control = GridCutControl{};
     __syncthreads();
-    // Integers are small as a rule: 32 bits are tried without a survey, and filling the tiles
-    // detects if they do not fit.
+    // Integers are usually small, so 32 bits are tried without a survey. Filling the tiles detects
+    // numbers that do not fit.
     for (Kind kind = GridNumbers<kArcs, G>::kReal ? survey() : Kind::kNarrow;; kind = survey()) {
       if (kind == Kind::kInvalid) return fail(kInvalidCapacity);
       if (kind == Kind::kOverflow) return fail(kOverflow);
@@ -82,7 +82,7 @@ class GridCutKernel {
     return kind;
   }
 
-  // Returns false if the numbers do not fit T, or the answer does not stand in their units.
+  // Returns false if the numbers do not fit T, or if their units are too coarse for the cut found.
   template <class T>
   __device__ bool solve(const GridTiling& tiling) {
     GridCutSolve<kArcs, T> solver(tiling, g_.shape, barrier_, plan_.scratch, plan_.tuning,
@@ -91,10 +91,10 @@ class GridCutKernel {
       return false;
     }
     const int64_t start = clock64();
-    // The capacity of the cut from the given numbers; every thread adds in a fixed order.
+    // The capacity of the cut, from the given capacities. Every thread adds in a fixed order.
     Sum mine = 0;
-    double about = 0;   // of integers of 64 bits, whose sum may wrap around
-    double direct = 0;  // of them, what flows from source to sink in one cell
+    double about = 0;   // for 64-bit integers: rounded sum; the exact one may wrap around
+    double direct = 0;  // for 64-bit integers: the flow from source to sink through one cell
     bool endless = false;
     const auto add = [&](G capacity) {
       mine = wrapping_sum(mine, Sum(capacity));
@@ -124,7 +124,7 @@ class GridCutKernel {
     if constexpr (std::is_same_v<G, int64_t>) {
       bool nothing = false;
       const double size = total(about, &nothing);
-      // A bound, although both sums are rounded.
+      // An upper bound on the flow between cells, even though both sums are rounded.
       const double beside = size - total(direct, &nothing) + size * 0x1p-40 + 1;
       if (!numbers_.is_fine(beside)) return false;
       wraps = size >= 0x1p62 && (value < 0 || size >= 0x1.8p63);
@@ -135,7 +135,7 @@ class GridCutKernel {
       plan_.control->report(shared_.control);
     }
     if (wraps || (!endless && !fits(value))) {
-      fail(kOverflow);  // all sides have been written: total() has a barrier
+      fail(kOverflow);  // total() has a barrier, so all sides have been written
     } else if (block_ == 0 && threadIdx.x == 0) {
       *value_ = V(value);
       *status_ = kOptimal;

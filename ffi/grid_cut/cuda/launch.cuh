@@ -16,7 +16,7 @@ namespace jaxmatch::grid_cut {
 constexpr int kGridCutThreads = 1024;
 extern __shared__ __align__(16) char grid_cut_shared[];
 
-// `problem` < 0: one problem per block.
+// If `problem` is negative, each block solves one problem of the batch.
 template <int kArcs, class G, class V>
 __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
@@ -79,7 +79,7 @@ class Launch {
 
   ffi::Error small(const GridTiling& tiling) {
     GridCutTuning tuning;
-    // With a single block exact distances need no exchange.
+    // A single block computes exact distances without exchanges.
     tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
     GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
     // With two cells per thread more blocks are resident.
@@ -102,7 +102,7 @@ class Launch {
     }
     char* const memory = scratch_ + problem * scratch_bytes_;
     GridCutTuning tuning;
-    // Where tiles take turns, exact distances cost as much as push rounds.
+    // If blocks have several tiles, exact distances cost as much as push rounds.
     if (layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
     GridCutPlan plan{layout.narrow,
                      layout.wide,

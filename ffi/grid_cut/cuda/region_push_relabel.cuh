@@ -1,19 +1,22 @@
 // The minimum cut of one grid, by all blocks of a cooperative launch or by one block.
 //
-// Push-relabel by regions (Delong and Boykov, CVPR 2008), with concurrent tiles (Shekhovtsov and
-// Hlavac, IJCV 104, 2013, section 4). In each round a tile pushes and relabels on its own, with the
-// heights of its halo as of the beginning of the round; then tiles exchange the flow across their
-// borders. From time to time heights are reset to distances: tiles lower them from infinity and
-// exchange them, until nothing changes, or until some excess is found to reach a deficit. A solve
-// ends when exact distances show that no excess reaches a deficit; correctness relies on this test
-// only.
+// The method is push-relabel by regions (Delong and Boykov, CVPR 2008), with concurrent tiles
+// (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4). In each round a tile pushes and relabels on
+// its own, while the heights of its halo stay those of the beginning of the round. Then tiles
+// exchange the flow across their borders.
 //
-// Between these relabellings threads race at first, and heights may become wrong. After
-// GridCutTuning::racing relabellings, all relabellings are exact and heights stay valid between
-// them: pushing and relabelling alternate, cells push to neighbours one below, and a push across a
-// border is revoked if the other end has risen so far that the reverse arc would lead down by more
-// than one, which both tiles can tell. Then heights only rise, and the number of rounds is
-// polynomial as for any push-relabel.
+// From time to time a relabelling resets heights to distances: tiles lower distances from infinity
+// and exchange them. It ends when nothing changes, or when some excess is found to reach a deficit.
+// A solve ends when exact distances show that no excess reaches a deficit. Correctness relies on
+// this test only.
+//
+// At first, threads race between relabellings, and heights may become wrong. After
+// GridCutTuning::racing relabellings, every relabelling is exact, and heights stay valid in
+// between:
+// - Pushing and relabelling alternate, and cells push only to neighbours that are lower by one.
+// - A push across a border is revoked if the other end has risen so far that the reverse arc would
+//   lead down by more than one. Both tiles can tell this from the heights that they exchange.
+// Then heights only rise, and the number of rounds is polynomial, as in any push-relabel method.
 #ifndef JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 
@@ -26,18 +29,18 @@
 namespace jaxmatch::grid_cut {
 
 struct GridCutTuning {
-  int rounds = 4;            // push rounds between two relabellings
-  int first_rounds = 4;      // push rounds before the first relabelling
-  int sweeps = 8;            // sweeps of pushes and relabellings per round
-  int exchanges = 2;         // after these, distances need not be exact if some excess can move
+  int rounds = 4;        // push rounds between two relabellings
+  int first_rounds = 4;  // push rounds before the first relabelling
+  int sweeps = 8;        // sweeps of pushes and relabellings per round
+  int exchanges = 2;     // exchanges after which distances may be inexact if some excess can move
   int distance_sweeps = 32;  // sweeps of distances between two exchanges
-  int racing = 1024;         // relabellings before heights are kept valid
+  int racing = 1024;         // number of relabellings after which heights are kept valid
 };
 
 // Device memory for exchanges between blocks.
 struct GridCutScratch {
   char* messages;  // [2, tiles, links]
-  char* stored;    // [1 + arcs, cells] of T and [cells] heights, of tiles not in shared memory
+  char* stored;    // [1 + arcs, cells] numbers and [cells] heights: tiles not in shared memory
 };
 
 template <int kArcs, class T>
@@ -58,10 +61,10 @@ class GridCutSolve {
         block_(block),
         blocks_(blocks) {}
 
-  // Ends with exact distances: the source side of the cut are the cells whose height is not far.
-  // fill(tile, map from places in the tile to places in the grid) sets excess and residual
-  // capacities of all cells. If it returns true because numbers do not fit T, run() returns false
-  // and does nothing.
+  // Finds a minimum cut. At the end distances are exact, and the source side consists of the cells
+  // whose height is not far. fill(tile, global) must set the excess and residual capacities of a
+  // tile's cells; `global` maps a place in the tile to a place in the grid. If fill() returns true
+  // because numbers do not fit T, run() returns false without solving.
   template <class Fill>
   __device__ bool run(const Fill& fill) {
     bool unfit = false;
@@ -91,8 +94,9 @@ class GridCutSolve {
     return true;
   }
 
-  // f(number of the cell, its place in the grid, its place in shared memory), with the heights of
-  // the halo. The order within each thread does not depend on the course of the solve.
+  // Calls f(index of the cell, its place in the grid, its place in shared memory) for each cell,
+  // when the halo has the heights of the neighbours. The order within each thread does not depend
+  // on the course of the solve.
   template <class F>
   __device__ void each_result(F f) {
     backwards_ = false;
@@ -108,7 +112,7 @@ class GridCutSolve {
   __device__ int relabellings() const { return relabellings_; }
 
  private:
-  // The place in the grid of a place in the tile; for the halo it may lie outside the grid.
+  // Converts a place in the tile to a place in the grid, which may lie outside the grid.
   __device__ GridPlace global(GridPlace p) const {
     return {tiling_.solid ? tz_ * tiling_.size_z + p.z - 1 : 0, ty_ * tiling_.size_y + p.y - 1,
             tx_ * tiling_.size_x() + p.x - 1};
@@ -117,8 +121,9 @@ class GridCutSolve {
     return (int64_t(g.z) * shape_.height + g.y) * shape_.width + g.x;
   }
 
-  // A block with several tiles keeps one in shared memory and stores it when the next one is
-  // loaded. The order alternates, so that the last tile of a pass is the first of the next.
+  // Calls f for each tile of this block. A block with several tiles keeps one in shared memory and
+  // stores it before it loads the next. The order alternates, so that the last tile of a pass is
+  // the first of the next. `known`: the tiles have been filled before.
   template <class F>
   __device__ void each_tile(bool known, F f) {
     const int count = (tiling_.tiles() - block_ + blocks_ - 1) / blocks_;
@@ -148,7 +153,8 @@ class GridCutSolve {
       beside_ |= unsigned(there) << step;
     }
   }
-  // Arrays by number of the cell: excess, arcs, then heights.
+  // stored_ holds arrays over all cells of the grid: the excess, the arcs of each direction, then
+  // the heights.
   __device__ int32_t* stored_heights() const {
     return reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
   }
@@ -170,7 +176,8 @@ class GridCutSolve {
       const GridPlace g = global(tiling_.cell(i));
       const bool there = shape_.holds(g.z, g.y, g.x);
       const int64_t at = there ? number(g) : 0;
-      // All loads come before the first store: the compiler cannot know that they do not alias.
+      // All loads come before the first store, because the compiler cannot know that they do not
+      // alias.
       T given[kArcs + 1];
 #pragma unroll
       for (int k = 0; k <= kArcs; ++k) given[k] = there ? stored_[k * shape_.cells() + at] : T(0);
@@ -183,11 +190,12 @@ class GridCutSolve {
     __syncthreads();
   }
 
-  // Exchange across borders. Each turn of a tile begins with collect(), which reads the messages of
-  // its neighbours, and ends with publish(). Messages are double-buffered: those written in one
-  // turn are read in the next.
+  // Exchange across borders. When a block turns to a tile, it begins with collect(), which reads
+  // the messages of the neighbouring tiles, and ends with publish(). Messages are double-buffered:
+  // messages written in one turn are read in the next.
 
-  // f(link, index of the message to the other tile, index of the message from it)
+  // Calls f(link, index of the message to the other tile, index of the message from it) for each
+  // link of the tile.
   template <class F>
   __device__ void each_link(F f) const {
     if (tiling_.tiles() == 1) return;
@@ -204,7 +212,8 @@ class GridCutSolve {
   }
   __device__ void next_turn() { turn_ ^= 1; }
 
-  // Returns true if this thread has sent any flow.
+  // Sends the flow pushed across the border, and the heights along it. Returns true if this thread
+  // has sent any flow.
   __device__ bool publish() {
     bool any = false;
     each_link([&](const GridLink& link, int64_t mine, int64_t) {
@@ -216,8 +225,8 @@ class GridCutSolve {
     return any;
   }
   // Loads the heights of the halo and receives the flow across the border. Both ends of an arc may
-  // have pushed, as neither knew the other's new height; a push that would leave an arc leading
-  // down by more than one is revoked.
+  // have pushed, because neither knew the other's new height. A push is revoked if it would leave
+  // an arc that leads down by more than one.
   __device__ void collect() {
     if (tiling_.tiles() == 1) return;
     const bool racing = is_racing();
@@ -227,8 +236,8 @@ class GridCutSolve {
       const int32_t here = tile_.height(link.cell);
       tile_.height(link.halo) = m.height;
       T more = 0;
-      if (sent > 0 && m.height > here + 1) more += sent;                   // revoked
-      if (m.sent > 0 && (racing || here <= m.height + 1)) more += m.sent;  // not revoked there
+      if (sent > 0 && m.height > here + 1) more += sent;                   // own push, revoked
+      if (m.sent > 0 && (racing || here <= m.height + 1)) more += m.sent;  // push of the other tile
       if (more == 0) return;
       tile_.arc(opposite<kArcs>(link.direction), link.cell) += more;
       tile_.add(link.cell, more);
@@ -262,7 +271,8 @@ class GridCutSolve {
   }
   __device__ bool is_racing() const { return relabellings_ < tuning_.racing; }
 
-  // Returns true if any excess can still reach a deficit. In that case distances need not be exact.
+  // Resets heights to distances. Returns true if any excess can still reach a deficit; in that case
+  // distances may be inexact.
   __device__ bool relabel() {
     // When racing ends, heights must be valid, so the last relabelling must be exact.
     const bool may_stop = relabellings_ + 1 < tuning_.racing;
@@ -274,7 +284,7 @@ class GridCutSolve {
       each_tile(true, [&] {
         collect();
         if (start) tile_.start_distances();
-        // A single tile receives no new distances later.
+        // A single tile gets no distances from other tiles, so one update is final.
         changed |=
             tile_.update_distances(tiling_.tiles() > 1 ? tuning_.distance_sweeps : INT32_MAX);
         publish();
@@ -296,12 +306,12 @@ class GridCutSolve {
   GridMessage<T>* const messages_;
   T* const stored_;
   const GridCutTuning& tuning_;
-  GridCutControl* const spent_;  // of this block
+  GridCutControl* const spent_;  // counters of this block
   const int block_, blocks_;
   int relabellings_ = 0;
   int turn_ = 0, tile_number_ = -1, tx_ = 0, ty_ = 0, tz_ = 0;
   bool backwards_ = false;
-  unsigned beside_ = 0;  // bits of the 27 surrounding tiles that exist
+  unsigned beside_ = 0;  // bits of the 3 x 3 x 3 tiles around this one; 1: the tile exists
 };
 
 }  // namespace jaxmatch::grid_cut

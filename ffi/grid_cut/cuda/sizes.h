@@ -11,11 +11,12 @@ namespace jaxmatch::grid_cut {
 
 constexpr int64_t kControlWords = 32;
 
-// Shared memory that every GPU has for a tile.
+// Bytes of shared memory that every GPU has for a tile.
 constexpr int64_t kLeastRoom = 96'000;
 
-// Upper bound, in int32 words, of GridCutLayout for one grid on any GPU, with tiles of at least 8 x
-// 16 or 8 x 8 x 8 cells. A grid that one block of any GPU solves needs none.
+// Upper bound on GridCutLayout::bytes for one grid on any GPU, in int32 words. It assumes tiles of
+// at least 8 x 16 or 8 x 8 x 8 cells. A grid that one block solves on every GPU needs almost no
+// memory.
 inline int64_t scratch_words(const GridShape& s, int connectivity) {
   if (s.cells() == 0 || needs_one_block(s, connectivity, kLeastRoom)) return 4;
   const auto rounded = [](int64_t size, int64_t part) { return (size + part - 1) / part * part; };
@@ -30,7 +31,7 @@ inline int64_t scratch_words(const GridShape& s, int connectivity) {
 
 constexpr Size kSizes[] = {
     {"grid_cut.control", constant<kControlWords>},
-    {"grid_cut.scratch",  // of depth, height, width and connectivity
+    {"grid_cut.scratch",  // arguments: depth, height, width, connectivity
      [](const int64_t* a) {
        return scratch_words({int32_t(a[0]), int32_t(a[1]), int32_t(a[2])}, int(a[3]));
      }},

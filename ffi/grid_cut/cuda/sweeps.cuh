@@ -1,8 +1,8 @@
 // The inner loops of a grid cut: sweeps over all cells of a tile that push and relabel, or that
 // lower distances.
 //
-// Each is a function of its own, not inlined and instantiated for every width of a tile: so
-// registers are allocated for it alone, and offsets to neighbours and arcs are constants.
+// Each sweep is a separate function that is not inlined, with one instance per tile width. So the
+// compiler allocates registers for it alone, and offsets to neighbours and arcs are constants.
 #ifndef JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 
@@ -38,10 +38,10 @@ class GridSweeps {
 #endif
   }
 
-  // Asynchronous sweeps of pushes and relabellings: a cell pushes to all lower neighbours, and if
-  // excess is left, rises to one above the lowest of the others. Only its own thread takes from a
-  // cell's excess and arcs, so these stay correct; heights may become invalid. Returns true if this
-  // thread has found excess that might reach a deficit.
+  // Asynchronous sweeps of pushes and relabellings. A cell pushes to all lower neighbours. If
+  // excess is left, the cell rises to one above the lowest of its other neighbours. Only a cell's
+  // own thread takes from its excess and arcs, so these stay correct; heights may become invalid.
+  // Returns true if this thread has found excess that might reach a deficit.
   __device__ bool race(int sweeps) const {
     bool active = false;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
@@ -65,8 +65,8 @@ class GridSweeps {
   }
 
   // Lowers distances until nothing changes within the tile, for at most `sweeps` sweeps. Returns
-  // true if any distance changed. The test for changes comes after several sweeps. Distances only
-  // fall, so a neighbour may read an old or a new one.
+  // true if any distance changed. It tests for changes only after every few sweeps. Distances only
+  // fall, so a cell may read an old or a new distance of a neighbour.
   __device__ bool sweep_to_fixed_point(int sweeps) const {
     constexpr int kSweeps = 2;
     // Addresses of a thread's first cells, and the masks of their closed arcs, are kept in
@@ -113,7 +113,7 @@ class GridSweeps {
   static constexpr int kTogether = 2;  // cells whose excess a thread loads together
   static constexpr int kKept = kArcs == 4 ? 4 : 3;
 
-  // GridTiling::at() of GridTiling::cell().
+  // The same as at(cell(i)) in GridTiling.
   __device__ int place(int i) const {
     const int x = i & ((1 << kLogX) - 1), rest = i >> kLogX;
     if constexpr (kArcs != 6) return (rest + 1) * kStride + x + 1;
@@ -127,7 +127,7 @@ class GridSweeps {
     return *reinterpret_cast<int32_t*>(cell + (kArcs + 1) * kRow);
   }
 
-  // Discharges a cell with excess e. Returns true if it might reach a deficit.
+  // Discharges a cell with excess e. Returns true if the excess might reach a deficit.
   __device__ bool discharge(T* cell, T e) const {
     const int32_t here = height(cell);
     if (here >= kGridFar) return false;
@@ -156,8 +156,9 @@ class GridSweeps {
     if (left > 0) seen(height(cell)) = lowest + 1;
     return true;
   }
-  // `closed` is 0 for an open arc, else a mask that makes any height far. Cells with a deficit have
-  // height 0 and keep it.
+  // Lowers the height of a cell to one above its lowest neighbour. Returns true if the height
+  // changed. `closed` is 0 for an open arc, else a mask that makes any height far. Cells with a
+  // deficit have height 0 and keep it.
   __device__ bool lower_cell(T* cell, const int32_t (&closed)[kArcs]) const {
     int32_t lowest = kGridFar;
 #pragma unroll

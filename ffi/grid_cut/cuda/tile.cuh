@@ -1,8 +1,9 @@
-// One tile of a grid in shared memory: push-relabel and distances by sweeps over all of its cells.
+// One tile of a grid in shared memory: push-relabel and distances, by sweeps over all cells of the
+// tile.
 //
 // Flow runs backwards, from the sink to the source: a cell has excess if its sink capacity exceeds
-// its source capacity, and a deficit in the opposite case. At the end, a cell
-// can still send flow to a deficit exactly if a residual path leads from the source to it.
+// its source capacity, and a deficit in the opposite case. At the end, a cell can still send flow
+// to a deficit exactly if a residual path leads from the source to it.
 #ifndef JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 
@@ -13,13 +14,14 @@
 
 namespace jaxmatch::grid_cut {
 
-// T holds excess and residual capacities, with bits to spare: the arcs of a cell, as GridNumbers
-// converts them, add up to less than 2^30 or 2^59, and its excess is no larger; wide integers are
-// at most 2^59 each, and a cell can receive at most nine of them. So nothing overflows for any
-// capacities, and all loops of a solve terminate as for integers.
+// T is the type of excess and residual capacities, with bits to spare. GridNumbers limits the sum
+// of a cell's arcs to less than 2^30 in 32 bits, and to less than 2^59 in 64 bits; the excess is no
+// larger. If the given capacities are integers and T has 64 bits, only each single number is
+// limited, to 2^59. A cell can receive at most nine such numbers. So nothing overflows for any
+// capacities. All numbers are integers, so all loops of a solve terminate.
 //
 // Neighbours in other tiles lie in the halo. Flow pushed to them adds up in the residual arcs of
-// the halo, one for each arc into the tile; the excess of halo cells is not used.
+// the halo, separately for each arc into the tile. The excess of halo cells is not used.
 template <int kArcs, class T>
 class GridTile {
  public:
@@ -41,7 +43,7 @@ class GridTile {
       f(tiling.at(tiling.cell(i)), i);
     }
   }
-  // Marks a cell outside the grid.
+  // Marks a cell as outside the grid.
   __device__ void clear(int a) const {
     excess(a) = 0;
     height(a) = kGridFar;
@@ -54,9 +56,9 @@ class GridTile {
     }
   }
 
-  // Cells with excess push to neighbours one below. Heights do not change during a push, so only
-  // the higher end of an arc pushes and residual capacities have one writer; excess has several.
-  // Valid heights stay valid. A barrier must follow.
+  // Cells with excess push to neighbours that are lower by one. Heights do not change during a
+  // push, so only the higher end of an arc pushes. Each residual capacity thus has one writer; an
+  // excess has several. Valid heights stay valid. A barrier must follow.
   __device__ void push() const {
     each_cell([&](int a, int) {
       const T e = seen(excess(a));
@@ -77,9 +79,9 @@ class GridTile {
       if (left != e) add(a, left - e);
     });
   }
-  // Cells with excess left rise to one above their lowest neighbour. Neighbours may rise
-  // concurrently; heights stay valid. Returns true if this thread has found a cell with excess that
-  // may still reach a deficit.
+  // Cells with excess left rise to one above their lowest residual neighbour. Neighbours may rise
+  // at the same time; heights stay valid. Returns true if this thread has found a cell with excess
+  // that may still reach a deficit.
   __device__ bool relabel() const {
     bool active = false;
     each_cell([&](int a, int) {
@@ -110,7 +112,7 @@ class GridTile {
       return race_over_tile<kArcs, T, log_x.value>(tiling, memory_, sweeps);
     });
   }
-  // Initial distances to deficits.
+  // Sets initial distances: 0 for cells with a deficit, far for all others.
   __device__ void start_distances() const {
     each_cell([&](int a, int) { height(a) = excess(a) < 0 ? 0 : kGridFar; });
     for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {

@@ -16,17 +16,17 @@ struct GridPlace {
 struct GridLink {
   uint16_t halo, cell;  // places of its two ends
   int8_t direction;     // from the halo into the tile; -1: unused
-  int8_t beside;        // index among the 27 surrounding tiles of the tile that owns the halo cell
-  int32_t peer;         // offset to the same link of that tile, in the array of all links
+  int8_t beside;        // which of the 3 x 3 x 3 tiles around this one owns the halo cell
+  int32_t peer;         // offset to that tile's link for the same arc, in the array of all links
 };
 
-// A tile is surrounded by a halo, one cell wide: the neighbours that belong to other tiles. Widths
-// are powers of two, so that the place of a cell is computed without division.
+// A tile is surrounded by a halo, one cell wide: the neighbours that belong to other tiles. The
+// width of a tile is a power of two, so that the place of a cell is computed without division.
 struct GridTiling {
-  int log_x, log_y;    // of the size; log_y is unused in two dimensions
+  int log_x, log_y;    // binary logarithms of the tile's size; two dimensions do not use log_y
   int size_y, size_z;  // of a tile
   int count_x, count_y, count_z;
-  bool solid;  // three dimensions
+  bool solid;  // true: three dimensions
   int arcs;
 
   JAXMATCH_HOST_DEVICE int size_x() const { return 1 << log_x; }
@@ -50,7 +50,7 @@ struct GridTiling {
     return s.z * slab_stride() + s.y * row_stride() + s.x;
   }
 
-  // Coordinates of cell i of the tile, counted with the halo.
+  // Coordinates of cell i of the tile. Coordinate 0 is the halo, so cells begin at 1.
   JAXMATCH_HOST_DEVICE GridPlace cell(int i) const {
     const int x = i & (size_x() - 1), rest = i >> log_x;
     if (!solid) return {0, rest + 1, x + 1};
@@ -99,7 +99,7 @@ struct GridTiling {
     return 2 * (x * y + x * z) + (p.x == 0 ? 0 : y * z) + ((p.z - 1) << log_y) + p.y - 1;
   }
 
-  // -1, 0 or 1 for each dimension: the neighbouring tile that owns a halo cell.
+  // The step from this tile to the tile that owns a halo cell: -1, 0 or 1 in each dimension.
   JAXMATCH_HOST_DEVICE GridStep tile_step(GridPlace p) const {
     return {int8_t(!solid || (p.z > 0 && p.z <= size_z) ? 0
                    : p.z == 0                           ? -1
@@ -140,12 +140,13 @@ struct GridTiling {
   }
 };
 
-// The least logarithm of planned tile widths; the next two are tried as well.
+// Binary logarithms of the smallest tile widths to plan; two and four times these widths are tried
+// as well.
 constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
-// Plans the tiles for a grid: as few turns for each of `blocks` as shared memory allows, then the
-// smallest such tiles, but at least kLeastCells cells, because borders dominate in smaller tiles.
-// If all are smaller, the fewest tiles.
+// Plans the tiles for a grid. First it minimises the number of tiles that each of `blocks` blocks
+// must process in turn, then the size of tiles. Tiles of fewer than kLeastCells cells are avoided,
+// because borders dominate in small tiles. If only such tiles fit, it takes the fewest.
 inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
                                   int64_t most_bytes) {
   constexpr int kLeastCells = 512;
@@ -188,8 +189,8 @@ inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int 
   return best;
 }
 
-// A grid of at most so many cells that fits one tile is solved by one block. (In a batch, larger
-// ones that fit are, too.) `room` is shared memory for a tile.
+// One block solves a grid of up to this many cells, if the grid fits one tile. In a batch, one
+// block solves any grid that fits one tile. `room` is the shared memory for a tile.
 constexpr int64_t kCellsOfBlock = 1024;
 inline bool needs_one_block(const GridShape& s, int arcs, int64_t room) {
   return s.cells() <= kCellsOfBlock && plan_grid_tiles(s, arcs, 8, 1, room).tiles() == 1;
@@ -202,11 +203,11 @@ struct GridCutLayout {
   // Offsets in bytes; the partial values of the blocks come first.
   int64_t messages = 0, stored = 0, bytes = 0;
 
-  // For each link two messages of two numbers.
+  // Two messages per link, each with two numbers.
   static constexpr int64_t message_bytes(int64_t links, int64_t number) {
     return 2 * links * 2 * number;
   }
-  // Where tiles take turns: excess, arcs and height of each cell.
+  // Excess, arcs and height of each cell; needed if a block has several tiles.
   static constexpr int64_t stored_bytes(int64_t cells, int64_t arcs, int64_t number) {
     return cells * ((arcs + 1) * number + 4);
   }

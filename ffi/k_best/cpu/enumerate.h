@@ -1,4 +1,4 @@
-// The assignments in the order of their costs.
+// Lists the assignments in the order of their costs.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
@@ -11,14 +11,14 @@ struct Enumeration {
   Queue queue;
   KnownCosts known;
 
-  // Searches for the best assignment of child `at` of node x, if it costs less than `limit` more
-  // than the best one. Returns what it costs more, or kFar.
+  // Searches for the best assignment of child `at` of node x. Returns the excess of its cost over
+  // the best assignment of all, or kFar if the excess is not below `limit`.
   int64_t find_child(int32_t x, int32_t at, int64_t limit, Least* end) {
     const Node& node = tree.node[x];
     const int32_t* const order = tree.order_of(x);
     const int32_t row = order[at];
     load_node(x, at);
-    // The dual of the column that the row leaves rises until a pair is tight.
+    // The row leaves its column `own`, whose dual rises until another pair of the column is tight.
     const int32_t own = search.now.col4row[row];
     const int64_t u = c.row(row)[own] - search.now.v[own], rise = tree.rises_of(x)[at];
     search.now.v[own] += rise;
@@ -74,7 +74,7 @@ struct Enumeration {
     queue.sink();
   }
 
-  // Lists the assignments. False if there is none.
+  // Lists the assignments. Returns false if there is none.
   bool run() {
     if (!find_best(search)) return false;
     known.add(0);

@@ -1,4 +1,4 @@
-// The results, from canonical form to that of the problem.
+// Converts the results from the canonical form (k_best/cpu/units.h) to the form of the problem.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
@@ -22,7 +22,7 @@ void write_failure(const KBestProblem& p, Status status) {
   *p.status = status;
 }
 
-// The duals of the first node.
+// Writes the duals of node 0, the best assignment.
 void write_duals(const KBestProblem& p, const Form& f, const Matrix& c, const Tree& tree) {
   for (int64_t i = 0; i < p.n; ++i) write_real(p.row_dual, p.result_dtype, i, 0);
   for (int64_t j = 0; j < p.m; ++j) write_real(p.col_dual, p.result_dtype, j, 0);
@@ -40,7 +40,7 @@ void write_duals(const KBestProblem& p, const Form& f, const Matrix& c, const Tr
   }
 }
 
-// The cost of an assignment, of the numbers passed in.
+// The cost of an assignment: the sum of the costs as given, which are not rounded to units.
 template <class Elem>
 double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   const Elem* const cost = static_cast<const Elem*>(p.cost);
@@ -49,7 +49,7 @@ double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   return sum.value();
 }
 
-// Whether the best assignment has a cost of at least `from`.
+// Whether a pair of the best assignment costs at least `from`.
 template <class Elem>
 bool first_pays(const KBestProblem& p, const Form& f, const Matrix& c, const Tree& tree,
                 double from) {
@@ -85,7 +85,7 @@ void write_solution(const KBestProblem& p, const Form& f, const Matrix& c, const
     ranked[x] = {c.exact ? units / fabs(c.scale) : sign * sum_costs<Elem>(p, f, tree.col4row_of(x)),
                  x};
   }
-  // Costs that were rounded to units may have another order.
+  // Rounding costs to units may have changed the order of the assignments.
   if (!c.exact) qsort(ranked, size_t(tree.size), sizeof *ranked, compare);
   for (int64_t x = 0; x < tree.size; ++x) {
     int32_t *const col4row = p.col4row + x * p.n, *const row4col = p.row4col + x * p.m;
@@ -101,7 +101,7 @@ void write_solution(const KBestProblem& p, const Form& f, const Matrix& c, const
   }
   write_rest(p, tree.size);
   write_duals(p, f, c, tree);
-  // Half a unit for each pair of two assignments.
+  // Each cost was rounded by at most half a unit, in this assignment and in a better one.
   double gap = c.exact ? 0 : double(c.rows) / fabs(c.scale) * (1 + 0x1p-50);
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());

@@ -1,17 +1,18 @@
-// Children of a node: their order and lower bounds of their costs.
+// Partitions a node into its children (k_best/cpu/tree.h): their order, and lower bounds on their
+// costs.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
 struct Partition {
   const Matrix& c;
   Tree& tree;
-  int64_t* open;   // [stride] v, kGone for columns of forced rows
-  int64_t* avoid;  // [stride] 0, or kFar for columns that the row at hand may not use
-  int64_t* into;   // [stride] least reduced costs of columns, over the rows looked at
-  int64_t* bound;  // [rows] of rows
+  int64_t* open;   // [stride] v; kGone for columns of forced rows
+  int64_t* avoid;  // [stride] 0; kFar for columns that the current row may not use
+  int64_t* into;   // [stride] least reduced cost of each column over the rows scanned so far
+  int64_t* bound;  // [rows] lower bound on the extra cost if a row gives up its pair
 
-  // The least reduced cost of row i over the columns that it may use. Adds the row to those
-  // looked at, but not for its own column.
+  // Returns the least reduced cost of row i, whose dual is `u`, over the columns that it may use.
+  // Includes the row in `into`, except for its own column `own`.
   int64_t look_at(int32_t i, int32_t own, int64_t u) {
     const int64_t* const cost = c.row(i);
     const int64_t kept = into[own];
@@ -26,7 +27,7 @@ struct Partition {
     return least_of(least);
   }
 
-  // Looks at the spare row alone.
+  // Resets `into` to the spare row alone (see Matrix in k_best/cpu/units.h).
   void begin(const int32_t* col4row) {
     for (int64_t j = 0; j < c.stride; ++j) into[j] = kFar;
     if (!c.has_spare()) return;
@@ -39,9 +40,11 @@ struct Partition {
     return c.row(i)[j] - tree.v_of(x)[j];
   }
 
-  // A path leaves its row, and enters the column that the row had. Rows with great bounds come
-  // first, after the one that has forbidden pairs already, so that those with good children keep
-  // few other rows.
+  // Sorts the rows of node x that are not forced. If a row gives up its pair, the shortest path
+  // leaves the row and enters the column that it had. The sum of the least reduced costs of this
+  // row and this column bounds the path from below. Rows with large bounds come first, but after
+  // the row that already has forbidden pairs. So cheap children come late in the order, where few
+  // rows are left to change.
   void sort_rows(int32_t x) {
     const int32_t* const col4row = tree.col4row_of(x);
     int32_t* const order = tree.order_of(x);
@@ -62,7 +65,8 @@ struct Partition {
     }
   }
 
-  // From the last row on, as child t has only the rows after t left.
+  // Sets lower bounds on the costs of the children of node x. Visits the rows backwards, because in
+  // child t only row t and the rows after it are not forced.
   void bound_children(int32_t x, int64_t limit) {
     const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
     const Node& node = tree.node[x];
@@ -82,7 +86,7 @@ struct Partition {
     }
   }
 
-  // Children that cost at least `limit` are not needed.
+  // Partitions node x. Children that cost at least `limit` get no key, since they are not needed.
   void run(int32_t x, int64_t limit) {
     const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
     const int64_t* const v = tree.v_of(x);

@@ -1,7 +1,7 @@
 // One problem of k best assignments: the interface between the handlers and the solvers.
 //
-// As in assignment/cpu/problem.h, the solver is compiled once per instruction set, and these files
-// share nothing but this header and the arena.
+// As in assignment/cpu/problem.h, the solver is compiled once per instruction set. The copies share
+// nothing but this header and the arena.
 #ifndef JAXMATCH_K_BEST_CPU_PROBLEM_H_
 #define JAXMATCH_K_BEST_CPU_PROBLEM_H_
 
@@ -13,7 +13,7 @@
 
 namespace jaxmatch::k_best {
 
-// Counts of the work done, for tests: searches for paths, and rows that they scanned.
+// Counts of the work done, for tests: searches for paths, and rows that these searches scanned.
 enum Count : int { kSearches, kScans, kNumCounts };
 
 struct KBestProblem {
@@ -30,7 +30,7 @@ struct KBestProblem {
   int32_t* col4row;    // [k, n]
   int32_t* row4col;    // [k, m]
   void* value;         // [k]
-  int32_t* found;      // scalar: how many of the k exist
+  int32_t* found;      // scalar: number of assignments found
   void* row_dual;      // [n]
   void* col_dual;      // [m]
   void* gap;           // scalar
@@ -51,7 +51,7 @@ namespace avx512 {
 bool solve_k_best(const KBestProblem&, Arena*);
 }
 
-// The fastest solver of this processor. All return the same bits.
+// The fastest solver for this processor. All solvers return the same bits.
 SolveKBest pick_k_best_solver();
 
 }  // namespace jaxmatch::k_best

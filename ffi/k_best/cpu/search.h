@@ -3,11 +3,12 @@
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
-// An assignment with duals: v of columns; that of a row is the cost of its pair minus v. The spare
-// row is matched to any column that stays free; all of these have the greatest v.
+// An assignment with duals. v has the duals of columns; the dual of a row is the cost of its pair
+// minus v. The spare row (see Matrix in k_best/cpu/units.h) has all columns that stay free. These
+// columns all have the greatest v.
 struct Assignment {
-  int32_t* col4row;  // [rows], and the spare row
-  int32_t* row4col;  // [cols], kNone for a free column
+  int32_t* col4row;  // [all_rows()] column of each row; one of several for the spare row
+  int32_t* row4col;  // [cols] kNone for a column that is free so far
   int64_t* v;        // [stride]
 };
 
@@ -15,17 +16,18 @@ struct Assignment {
 struct Search {
   const Matrix& c;
   Assignment now;
-  int64_t* open;     // [stride] v of columns that may be reached, kGone for others
+  int64_t* open;     // [stride] v of columns that may be reached, kGone for other columns
   int64_t* dist;     // [stride] lengths of the shortest known paths to open columns, else kFar
   int64_t* from;     // [stride] the row before the column on its path
-  int64_t* length;   // [stride] of settled columns
+  int64_t* length;   // [stride] length of the path to each settled column
   int64_t* busy;     // [stride] 0 for free columns, else kFar
-  int32_t* settled;  // [cols]
+  int32_t* settled;  // [cols] the settled columns, in order
   int32_t count = 0;
   int32_t* counts;
   Poll poll{};
 
-  // Extends paths by the pairs of row i: `base` plus the cost minus v. Returns the nearest column.
+  // Extends paths by the pairs of row i: the path to column j has length `base` + cost - v. Returns
+  // the nearest column.
   template <bool kFirst>
   Least scan(int32_t i, int64_t base) {
     ++counts[kScans];
@@ -54,8 +56,8 @@ struct Search {
   }
 
   // Finds the shortest path from row `root`, whose dual is `u`, to the free column `target`, or to
-  // any free one if that is kNone. Returns the column and the length of the path; kNone if no path
-  // is shorter than `limit`. `before` and `after` are called around the first scan.
+  // any free column if `target` is kNone. Returns the column and the length of the path, or kNone
+  // if no path is shorter than `limit`. Calls `before` and `after` around the first scan.
   template <class Before, class After>
   Least find(int32_t root, int64_t u, int32_t target, int64_t limit, const Before& before,
              const After& after) {
@@ -68,7 +70,7 @@ struct Search {
     bool spare_waits = c.has_spare();
     for (;;) {
       if (nearest.value >= limit) return {kFar, kNone};
-      // Of several nearest columns, one where the path ends.
+      // If several columns are nearest, prefers one where the path ends.
       const Least end =
           target == kNone ? first_least_sum(dist, busy, c.stride) : Least{dist[target], target};
       if (end.value == nearest.value) return end;
@@ -77,7 +79,7 @@ struct Search {
       dist[j] = kFar;
       open[j] = kGone;
       settled[count++] = j;
-      if (i == spare && !spare_waits) {  // the first such column stands for all
+      if (i == spare && !spare_waits) {  // the spare row has been scanned already
         nearest = first_least(dist, c.stride);
         continue;
       }
@@ -89,7 +91,8 @@ struct Search {
     }
   }
 
-  // Makes the pairs along the path tight, and flips them.
+  // Changes duals so that the pairs along the path are tight, then flips matched and unmatched
+  // pairs along it.
   void augment(int32_t root, const Least& end) {
     for (int32_t k = 0; k < count; ++k) {
       const int32_t j = settled[k];
@@ -105,7 +108,7 @@ struct Search {
   }
 };
 
-// Finds the best assignment. False if there is none.
+// Finds the best assignment. Returns false if there is none.
 inline bool find_best(Search& s) {
   const Matrix& c = s.c;
   Assignment& a = s.now;

@@ -1,5 +1,5 @@
-// The k best assignments: the best one by shortest augmenting paths, the others by the partition of
-// Murty, with the bounds, the order and the warm starts of Miller, Stone and Cox.
+// The k best assignments. The best one is found by shortest augmenting paths, the others by the
+// partition of Murty, with the bounds, the order and the warm starts of Miller, Stone and Cox.
 //
 // Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
 // namespace) and are compiled for their instruction set. Only solve_k_best may have external
@@ -39,7 +39,7 @@ namespace {
 #include "k_best/cpu/finish.h"
 // clang-format on
 
-// How many assignments there are at most, up to `limit`: cols! / (cols - rows)!.
+// The number of ways to match all rows, cols! / (cols - rows)!, or `limit` if that is less.
 int64_t most_assignments(const Form& f, int64_t limit) {
   int64_t count = 1;
   for (int32_t i = 0; i < f.rows && count < limit; ++i) {
@@ -93,8 +93,8 @@ struct Workspace {
   }
 };
 
-// Lists the k best assignments for the costs that `map` leaves, of which `most` is the greatest.
-// Returns how many there are.
+// Lists the k best assignments for the costs that `map` yields. `most` is their greatest magnitude.
+// Returns the number of assignments found.
 template <class Elem>
 int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k, double most,
                   const CostMap& map) {
@@ -111,9 +111,9 @@ int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
   return all.run() ? w.tree.size : 0;
 }
 
-// Solves without the higher levels of costs if there are enough assignments, then with more levels.
-// Those below are rounded at the scale of a higher level, which is drawn near them for that. False
-// if there is no assignment.
+// Solves with the lowest level of costs alone, then with one more level each time, until there are
+// k assignments or no more levels. Lower costs are rounded at the scale of a higher level, so
+// draw_near() lowers that level first. Returns false if there is no assignment.
 template <class Elem>
 bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
                   const CostSummary& found) {
@@ -128,7 +128,8 @@ bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
     if (count < k && end < levels.count) continue;
     if (count == 0) return false;
     write_solution<Elem>(p, f, w.c, w.tree, w.ranked);
-    // Duals prove nothing at costs that are drawn near, if the best assignment has one of them.
+    // If the best assignment has a cost that draw_near() may have lowered, its duals prove nothing
+    // for the costs as given, and are computed again.
     if (draws && first_pays<Elem>(p, f, w.c, w.tree, levels.level[1].from)) {
       enumerate<Elem>(p, f, w, 1, all_most, forbid_from(levels, end));
       write_duals(p, f, w.c, w.tree);

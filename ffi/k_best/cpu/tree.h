@@ -1,41 +1,43 @@
 // The tree of subproblems (Murty, Operations Research 16, 1968; Miller, Stone and Cox, IEEE
 // Transactions on Aerospace and Electronic Systems 33, 1997).
 //
-// A node is an assignment of the list: the best one among those with its first pairs, which are
-// forced, and without some pairs of the next row. All others of these belong to one of its
-// children: child t has the pairs of all rows before row t, in the node's order of rows, and not
-// that of row t. So nodes are different assignments. A child differs from its parent by one
-// shortest path. Until it is searched for, its key is a lower bound.
+// A node is a subproblem together with its best assignment, which is an entry of the list. In the
+// subproblem the first rows, in the node's order of rows, have forced pairs, and the next row has
+// forbidden pairs. All other assignments of the subproblem are divided among the node's children.
+// In child t all rows before row t keep the pairs that they have in the node, and row t must not
+// keep its pair. So the assignments of all nodes differ. A child's best assignment differs from
+// that of its parent by one shortest path. Until this path is searched for, the child's key is a
+// lower bound.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
-// What a child costs more than the best assignment, twice, and one more if it is a lower bound:
-// an exact one comes before a bound of the same cost.
+// The key of a child is twice its excess cost over the best assignment, plus 1 if that is only a
+// lower bound. So an exact cost comes before a bound of the same cost.
 using Key = int64_t;
-constexpr Key kNoKey = INT64_MAX;  // no child, or one that is done with
+constexpr Key kNoKey = INT64_MAX;  // no child, or a child that needs no more work
 inline Key exact_key(int64_t cost) { return 2 * cost; }
 inline Key bound_key(int64_t cost) { return 2 * cost + 1; }
 inline bool is_bound(Key key) { return key & 1; }
 inline int64_t cost_of(Key key) { return key >> 1; }
 
 struct Node {
-  int64_t cost;    // more than the best one
-  int32_t parent;  // kNone: the best one
-  int32_t forced;  // rows at the front of the order; the row after them has the forbidden pairs
-  Least next;      // the least key of a child, and its place in the order
+  int64_t cost;    // excess over the cost of the best assignment
+  int32_t parent;  // kNone for the best assignment
+  int32_t forced;  // number of forced rows, first in the order; the next row has forbidden pairs
+  Least next;      // the least key of a child, and the child's place in the order
 };
 
 struct Tree {
   int32_t rows;
-  int64_t stride;  // of columns
+  int64_t stride;  // columns, padded
   int64_t keys;    // rows, padded
   int32_t size;
   Node* node;        // [k]
   int32_t* col4row;  // [k, rows + 1]
-  int32_t* order;    // [k, rows] of rows
+  int32_t* order;    // [k, rows] the order of rows
   int64_t* v;        // [k, stride]
-  Key* key;          // [k, keys] of children, by place in the order
-  int64_t* rise;     // [k, keys] least reduced costs of other pairs of the columns that rows leave
+  Key* key;          // [k, keys] keys of children, by place in the order
+  int64_t* rise;     // [k, keys] rise of the dual of the column that a child's row leaves
 
   int32_t* order_of(int32_t x) const { return order + int64_t(x) * rows; }
   int32_t* col4row_of(int32_t x) const { return col4row + int64_t(x) * (rows + 1); }
@@ -43,17 +45,18 @@ struct Tree {
   Key* keys_of(int32_t x) const { return key + x * keys; }
   int64_t* rises_of(int32_t x) const { return rise + x * keys; }
 
-  // Finds the least key of a child again.
+  // Recomputes the least key of a child.
   void renew(int32_t x) { node[x].next = first_least(keys_of(x), keys); }
 
-  // Calls f(column) for each column that child `at` of x may not use in its own row.
+  // Calls f(column) for each column that child `at` of x forbids to its row, order_of(x)[at].
   template <class F>
   void for_forbidden(int32_t x, int32_t at, const F& f) const {
     const int32_t row = order_of(x)[at];
     f(col4row_of(x)[row]);
     for_forbidden(x, row, at == node[x].forced, f);
   }
-  // The same for those that x itself may not use, if the row is the one it has them for.
+  // Calls f(column) for each column that node x itself forbids to `row`. `has` is whether x forbids
+  // any to this row.
   template <class F>
   void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
     while (has && node[x].parent != kNone) {
@@ -65,7 +68,7 @@ struct Tree {
   }
 };
 
-// Nodes by their least keys, then by number: a binary heap.
+// A binary heap of nodes, ordered by their least keys, then by number.
 struct Queue {
   const Tree& tree;
   int32_t* node;  // [k]
@@ -81,7 +84,7 @@ struct Queue {
       node[at] = node[(at - 1) / 2];
     node[at] = x;
   }
-  // Moves the first node to its place, once its key has grown.
+  // Restores the heap after the key of its first node has grown.
   void sink() {
     const int32_t x = node[0];
     int32_t at = 0;
@@ -97,8 +100,8 @@ struct Queue {
   }
 };
 
-// The k least costs that were found: a heap with the greatest on top. Nothing that costs as much as
-// that one is needed any more.
+// The k least costs found so far, in a heap with the greatest on top. Once there are k, assignments
+// that cost as much as the greatest are not needed.
 struct KnownCosts {
   int64_t* cost;  // [k]
   int64_t size, k;

@@ -1,28 +1,27 @@
-// Canonical form of a problem: a minimisation in whole units, with a matrix of its own whose rows
-// are the side that is matched in full.
+// Canonical form of a problem: a minimisation in whole units. Its matrix is a copy, and its rows
+// are the smaller side, which is matched completely.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
 constexpr int32_t kNone = -1;  // no row or column
 
-// With (rows + 1) * max|C| at most kMostInAll, sums stay apart: lengths of paths are below kFar,
-// and reduced costs of forbidden pairs, or of columns out of reach, are at least kFar, but do not
-// overflow. For a dual of the best assignment is a sum of costs along a path without repetition,
-// and along the generations of a node duals rise and fall by no more than its cost exceeds the
-// least.
+// If (rows + 1) * max|C| is at most kMostInAll, lengths of paths are below kFar. Reduced costs of
+// forbidden pairs, or of columns out of reach, are at least kFar, but do not overflow. The reason
+// is that a dual of the best assignment is a sum of costs along a path without repetition. From the
+// best assignment to that of a node, duals change by at most the difference of the two costs.
 constexpr int64_t kMostInAll = int64_t{1} << 56;
 constexpr int64_t kFar = int64_t{1} << 60;        // greater than any length of a path
 constexpr int64_t kForbidden = int64_t{1} << 61;  // the cost of a forbidden pair
 constexpr int64_t kGone = -(int64_t{1} << 61);    // in place of the dual of a column out of reach
 
-// The rows and columns that exist. `rows` are the smaller side.
+// The rows and columns that the masks include. `rows` is the smaller side.
 struct Form {
   bool transposed;
   int32_t rows, cols;
   int64_t stride;           // cols, padded
   const int32_t* row_list;  // canonical row -> row of the problem (column, if transposed)
   const int32_t* col_list;
-  int32_t *n_list, *m_list;  // the memory of these
+  int32_t *n_list, *m_list;  // the rows and the columns of the problem that exist
 
   explicit Form(const KBestProblem& p) {
     const auto count = [](const uint8_t* mask, int64_t size) {
@@ -50,21 +49,21 @@ struct Form {
     row_list = transposed ? m_list : n_list;
     col_list = transposed ? n_list : m_list;
   }
-  // The place in the costs of the problem.
+  // The index of a pair in the costs of the problem.
   int64_t place(const KBestProblem& p, int32_t row, int32_t col) const {
     const int64_t i = row_list[row], j = col_list[col];
     return transposed ? j * p.m + i : i * p.m + j;
   }
 };
 
-// Costs in units. If there are more columns than rows, one more row of zeros takes the columns that
-// stay free: as many rows as there are such columns, all alike.
+// Costs in units. If there are more columns than rows, there is a spare row of zeros, which takes
+// the columns that stay free. It stands for as many equal rows as there are such columns.
 struct Matrix {
   int64_t* cost;
   int32_t rows, cols;
   int64_t stride;
-  double scale;  // from costs to units; negative to maximise
-  CostMap map;   // from costs as given to those in units
+  double scale;  // factor from costs to units; negative to maximise
+  CostMap map;   // replaces some costs before they are scaled
   bool exact;    // no cost was rounded
 
   bool has_spare() const { return cols > rows; }
@@ -74,10 +73,10 @@ struct Matrix {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;            // NaN, or infinite on the side that does not forbid
+  bool invalid = false;            // a cost is NaN, or infinite on the side that does not forbid
   uint64_t most_whole = 0;         // greatest magnitude of integers
-  double most = 0;                 // and of finite floats
-  double least = __builtin_inf();  // of those that are not 0
+  double most = 0;                 // greatest magnitude of finite floats
+  double least = __builtin_inf();  // least non-zero magnitude of floats
 };
 
 template <class Elem>
@@ -105,10 +104,11 @@ CostSummary summarize_costs(const KBestProblem& p, const Form& f) {
   return found;
 }
 
-// How many costs one of a higher level is to outweigh: those of two assignments.
+// The number of lower costs that one cost of a higher level must outweigh: those of two
+// assignments.
 inline double most_pairs(const Form& f) { return 2 * (double(f.rows) + 1); }
 
-// The levels of the costs.
+// Finds the levels of the costs (common/cost_levels.inc.h).
 template <class Elem>
 CostLevels find_levels(const KBestProblem& p, const Form& f, const CostSummary& found) {
   CostLevels levels;
@@ -136,7 +136,7 @@ CostLevels find_levels(const KBestProblem& p, const Form& f, const CostSummary& 
   return levels;
 }
 
-// Chooses the unit, the least for which all sums fit. False if integers do not fit.
+// Chooses the least unit for which all sums fit. Returns false if integers are too large.
 template <class Elem>
 bool choose_unit(const CostSummary& found, bool maximize, Matrix* c) {
   const int64_t longest = int64_t(c->rows) + 1;
@@ -173,7 +173,7 @@ void convert_costs(const KBestProblem& p, const Form& f, Matrix* c) {
   const Elem* const cost = static_cast<const Elem*>(p.cost);
   const int64_t row_step = f.transposed ? 1 : p.m, col_step = f.transposed ? p.m : 1;
   bool rounded = false;
-  constexpr int32_t kBlock = 16;  // of columns, whose cache lines a transposed read meets again
+  constexpr int32_t kBlock = 16;  // columns at a time; a transposed read reuses their cache lines
   for (int32_t first = 0; first < c->cols; first += kBlock) {
     const int32_t end = first + kBlock < c->cols ? first + kBlock : c->cols;
     for (int32_t i = 0; i < c->rows; ++i) {

@@ -31,12 +31,12 @@ inline int64_t least_of(Vector x) {
   return least;
 }
 
-// A least number, and the first place where it was found.
+// The least of some numbers, and the first place where it was found.
 struct Least {
   int64_t value, at;
 };
 
-// The least of all lanes, of which each has a least number and its place.
+// The least number over all lanes, each of which has a number and its place.
 inline Least first_least(Vector value, Vector at) {
   Least least{value[0], at[0]};
   for (int k = 1; k < kLanes; ++k) {
@@ -47,7 +47,8 @@ inline Least first_least(Vector value, Vector at) {
   return least;
 }
 
-// The first least f(k) of vectors at k in [0, size), a multiple of kLanes.
+// The least of `size` numbers, a multiple of kLanes, and its first place. f(k) gives the kLanes
+// numbers from number k on.
 template <class F>
 Least first_least_of(int64_t size, const F& f) {
   Vector value = f(0), at = lane_numbers(), here = at;

@@ -1,4 +1,4 @@
-// The threads of a block, which solve one problem together, and what they share.
+// The threads of a block, which solve one problem together, and the memory that they share.
 #ifndef JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
 #define JAXMATCH_CUDA_K_BEST_BLOCK_CUH_
 
@@ -28,22 +28,22 @@ __device__ inline int64_t bound_key(int64_t cost) { return 2 * cost + 1; }
 __device__ inline bool is_bound(int64_t key) { return key & 1; }
 __device__ inline int64_t cost_of(int64_t key) { return key >> 1; }
 
-// Over the lanes of a warp; every lane gets the result.
+// The minimum over the lanes of a warp. Every lane gets the result.
 __device__ inline int64_t warp_least(int64_t x) { return assignment::Real::warp_min_bits(x); }
 __device__ inline int32_t warp_least(int32_t x) { return __reduce_min_sync(kAllLanes, x); }
 
-// A least number and its place; on equal numbers the first.
+// The least of some numbers, and the first place where it was found.
 struct Least {
   int64_t value;
   int32_t at;
 
-  // Places must come in order.
+  // Places must come in increasing order.
   __device__ void include(int64_t x, int32_t place) {
     if (x >= value) return;
     value = x;
     at = place;
   }
-  // Of all lanes; every lane gets it.
+  // Takes the least over all lanes. Every lane gets it.
   __device__ void merge() {
     const int64_t least = warp_least(value);
     at = warp_least(value == least ? at : INT32_MAX);
@@ -51,7 +51,7 @@ struct Least {
   }
 };
 
-// A child of a node, by its place in the node's order.
+// A child of a node. `at` is its place in the node's order.
 struct Child {
   int64_t key;
   int32_t node, at;
@@ -61,29 +61,29 @@ struct Child {
   }
 };
 
-constexpr int kExponentWords = 64;  // of 32 bits, of a set
+constexpr int kExponentWords = 64;  // words of 32 bits in a set of exponents
 
-// In the shared memory of a block.
+// The data of a problem in the shared memory of its block.
 struct alignas(16) Shared {
-  Child best[kWarps];     // each warp's
-  int64_t found[kWarps];  // what a warp's search found: a cost, or kFar
+  Child best[kWarps];     // the best child of each warp
+  int64_t found[kWarps];  // the cost that each warp's search found, or kFar
   uint64_t slots[kWarps];
-  int64_t limit;    // nothing that costs as much is needed
+  int64_t limit;    // assignments that cost this or more are not needed
   int64_t* costs;   // [rows + 1, stride] in units
-  double scale;     // from costs to units; negative to maximise
-  double greatest;  // magnitude of finite costs
-  double lowest;    // of those that are not 0
+  double scale;     // factor from costs to units; negative to maximise
+  double greatest;  // greatest magnitude of finite costs
+  double lowest;    // least non-zero magnitude of finite costs
   bool exact;       // no cost was rounded
   bool transposed;  // canonical rows are columns of the problem
   bool exists;      // there is an assignment
-  bool draws;       // levels of costs are nearer than given
+  bool draws;       // draw_near() has lowered some costs
   int32_t rows, cols, stride;
   int32_t n, m;  // rows and columns of the problem that exist
-  int32_t most;  // nodes
+  int32_t most;  // greatest number of nodes
   int32_t size;  // nodes so far
   int32_t known;
   int32_t counts[kNumCounts];
-  uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
+  uint32_t exponents[2 * kExponentWords];  // of all costs, then of negative costs
   CostLevels levels;
   CostMap map;
   KBestProblem problem;
@@ -104,7 +104,8 @@ struct alignas(16) Shared {
   __device__ int64_t* keys_of(int64_t x) const { return workspace.key + x * rows; }
   __device__ int64_t* rises_of(int64_t x) const { return workspace.rise + x * rows; }
 
-  // Calls f(column) for each column that node x may not use in this row, if it has any there.
+  // Calls f(column) for each column that node x forbids to `row`. `has` is whether x forbids any to
+  // this row.
   template <class F>
   __device__ void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
     while (has && workspace.parent[x] != kNone) {
@@ -116,7 +117,7 @@ struct alignas(16) Shared {
   }
 };
 
-// All threads call all functions in the same order.
+// All threads of the block call sync(), most() and any() in the same order.
 struct Block {
   Shared& s;
 
@@ -128,13 +129,13 @@ struct Block {
   __device__ void each(int64_t count, const F& f) const {
     for (int64_t k = int64_t(threadIdx.x); k < count; k += kThreads) f(k);
   }
-  // f(k) by all lanes of one warp.
+  // All lanes of one warp call f(k) together.
   template <class F>
   __device__ void each_by_warp(int64_t count, const F& f) const {
 #pragma unroll 1
     for (int64_t k = warp(); k < count; k += kWarps) f(k);
   }
-  // f(k) by the lanes of this warp.
+  // The lanes of this warp share the calls of f(k).
   template <class F>
   __device__ void each_lane(int64_t count, const F& f) const {
     for (int64_t k = lane(); k < count; k += kWarpSize) f(k);
@@ -144,7 +145,7 @@ struct Block {
     if (threadIdx.x == 0) f();
   }
 
-  // The greatest of all threads' numbers. Every thread gets it.
+  // The greatest number over all threads. Every thread gets it.
   __device__ uint64_t most(uint64_t x) const {
     uint64_t word[1] = {x};
     Group<true>::warp_max(word);

@@ -18,7 +18,7 @@ __device__ inline double real_cost(const KBestProblem& p, int64_t at) {
   return Floats::real(Floats::load(p.cost, at, p.cost_dtype));
 }
 
-// Lists what a mask includes, and counts it. By one warp.
+// Lists the indices that a mask includes. Returns their number. Called by one warp.
 __device__ inline int32_t list_used(int lane, const uint8_t* mask, int64_t size, int32_t* list) {
   int32_t count = 0;
   for (int64_t first = 0; first < size; first += kWarpSize) {
@@ -64,7 +64,7 @@ __device__ void each_real_cost(Block block, const F& f) {
   });
 }
 
-// Looks at all integers. Returns the status.
+// Checks integer costs. Returns the status.
 __device__ inline Status check_integers(Block block) {
   const Shared& s = block.s;
   const KBestProblem& p = s.problem;
@@ -80,14 +80,14 @@ __device__ inline Status check_integers(Block block) {
   return most > uint64_t(kMostInAll / (int64_t(s.rows) + 1)) ? kOverflow : kOptimal;
 }
 
-// Looks at all floats. Returns the status.
+// Checks float costs, and finds the range of their magnitudes. Returns the status.
 __device__ inline Status check_reals(Block block) {
   Shared& s = block.s;
   const double infinity = __builtin_huge_val();
   bool invalid = false;
   // Magnitudes of floats are ordered like their bits.
   const uint64_t last = uint64_t(__double_as_longlong(infinity));
-  uint64_t most = 0, least = 0;  // least: how far below infinity
+  uint64_t most = 0, least = 0;  // `least` is stored as the distance below infinity
   each_real_cost(block, [&](double x) {
     const double size = fabs(x);
     invalid |= !(x > -infinity);
@@ -107,7 +107,7 @@ __device__ inline Status check_reals(Block block) {
   return invalid ? kInvalidCost : kOptimal;
 }
 
-// Looks at all costs. Returns the status.
+// Checks all costs. Returns the status.
 __device__ inline Status check_costs(Block block) {
   return is_integer(block.s.problem.cost_dtype) ? check_integers(block) : check_reals(block);
 }

@@ -1,4 +1,5 @@
-// The results, from canonical form to that of the problem, as in k_best/cpu/finish.h.
+// Converts the results from the canonical form to the form of the problem, as in
+// k_best/cpu/finish.h.
 #ifndef JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 #define JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 
@@ -30,7 +31,7 @@ __device__ inline void write_failure(Block block, Status status) {
   });
 }
 
-// The duals of the first node.
+// Writes the duals of node 0, the best assignment.
 __device__ inline void write_duals(Block block) {
   const Shared& s = block.s;
   const KBestProblem& p = s.problem;
@@ -50,7 +51,7 @@ __device__ inline void write_duals(Block block) {
   });
 }
 
-// The cost of a node, signed for a minimisation. By one thread.
+// The cost of node x, signed for a minimisation. Called by one thread.
 __device__ inline double cost_of_node(const Shared& s, int64_t x, int64_t best) {
   if (s.exact) return double(best + s.workspace.cost[x]) / fabs(s.scale);
   const KBestProblem& p = s.problem;
@@ -63,8 +64,8 @@ __device__ inline double cost_of_node(const Shared& s, int64_t x, int64_t best) 
   return p.maximize ? -sum.value() : sum.value();
 }
 
-// Costs that were rounded to units may have another order. Only neighbours change places, as few
-// are out of order.
+// Sorts the nodes again, since rounding costs to units may have changed their order. Swaps only
+// neighbours, as few nodes are out of order.
 __device__ inline void sort_nodes(Block block) {
   const Shared& s = block.s;
   double* const value = s.workspace.value;
@@ -116,7 +117,7 @@ __device__ inline void write_solution(Block block) {
   write_rest(block, s.size);
   write_duals(block);
   block.one([&] {
-    // Half a unit for each pair of two assignments.
+    // Each cost was rounded by at most half a unit, in this assignment and in a better one.
     double gap = s.exact ? 0 : double(s.rows) / fabs(s.scale) * (1 + 0x1p-50);
     if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
       gap = nextafterf(float(gap), __builtin_huge_valf());

@@ -1,5 +1,6 @@
-// The k best assignments on CUDA, a block for each problem: warps search for the best assignments
-// of children, each among its own ones, and all of them share the rest.
+// The k best assignments on CUDA, with one block for each problem. The children of a node are
+// divided among the warps, each of which searches for the best assignments of its children. All
+// warps share the rest of the work.
 #ifndef JAXMATCH_CUDA_K_BEST_KERNEL_CUH_
 #define JAXMATCH_CUDA_K_BEST_KERNEL_CUH_
 
@@ -12,12 +13,13 @@
 
 namespace jaxmatch::k_best {
 
-// The children of a warp: those whose place is the warp's number, modulo kWarps.
+// The children that a warp handles: those whose place in the order, modulo kWarps, is the warp's
+// number.
 struct Children {
   Block block;
   Shared& s;
-  int64_t* next_key;  // [k] the least key, by node
-  int32_t* next_at;   // [k] and its place
+  int64_t* next_key;  // [k] least key of this warp's children of each node
+  int32_t* next_at;   // [k] place of the child with this key
 
   __device__ explicit Children(Block block)
       : block(block),
@@ -25,7 +27,7 @@ struct Children {
         next_key(block.s.workspace.next_key + int64_t(block.warp()) * block.s.most),
         next_at(block.s.workspace.next_at + int64_t(block.warp()) * block.s.most) {}
 
-  // Finds the least key of a node's children again.
+  // Recomputes the least key of this warp's children of node x.
   __device__ void renew(int32_t x) const {
     const int64_t* const key = s.keys_of(x);
     Least least{kNoKey, INT32_MAX};
@@ -42,7 +44,7 @@ struct Children {
     __syncwarp();
   }
 
-  // The child with the least key, of the first node that has one.
+  // This warp's child with the least key; among ties, the child of the first node.
   __device__ Child best() const {
     Least least{kNoKey, INT32_MAX};
     block.each_lane(s.size, [&](int64_t x) { least.include(next_key[x], int32_t(x)); });
@@ -58,7 +60,8 @@ struct Children {
   }
 };
 
-// Adds what searches found to the least costs that are known, once k are the limit. By one warp.
+// Adds the costs that the searches found to the k least known costs. Once k are known, the greatest
+// of them is the limit. Called by one warp.
 __device__ inline void learn(Block block) {
   Shared& s = block.s;
   int64_t* const known = s.workspace.known;
@@ -68,13 +71,13 @@ __device__ inline void learn(Block block) {
     if (s.known < s.most) {
       if (block.lane() == 0) known[s.known] = cost;
     }
-    Least most{kFar, INT32_MAX};  // the greatest, negated
+    Least most{kFar, INT32_MAX};  // the greatest known cost, negated
     if (s.known >= s.most - 1) {
       __syncwarp();
       block.each_lane(s.most, [&](int64_t k) { most.include(-known[k], int32_t(k)); });
       most.merge();
     }
-    if (s.known == s.most) {  // in the place of the greatest
+    if (s.known == s.most) {  // replaces the greatest
       if (block.lane() == 0) known[most.at] = cost;
       __syncwarp();
       most = {kFar, INT32_MAX};
@@ -130,7 +133,7 @@ __device__ inline void list_others(Block block, WarpSearch& search) {
   }
 }
 
-// Lists the best assignments for the costs as they are now, `most` of them if there are so many.
+// Lists the best assignments for the costs in the matrix, at most `s.most` of them.
 __device__ inline void list_all(Block block) {
   Shared& s = block.s;
   WarpSearch search(block);
@@ -157,9 +160,10 @@ __device__ inline void list_all(Block block) {
   block.sync();
 }
 
-// Solves without the higher levels of costs if there are enough assignments, then with more levels.
-// Those below are rounded at the scale of a higher level, which is drawn near them for that. Then
-// duals prove nothing if the best assignment has one of its costs, and are computed once more.
+// Solves with the lowest level of costs alone, then with one more level each time, until there are
+// k assignments or no more levels. Lower costs are rounded at the scale of a higher level, so
+// draw_near() lowers that level first. If the best assignment has a cost of such a level, its duals
+// prove nothing for the costs as given, and are computed again.
 __device__ inline void solve_levels(Block block) {
   Shared& s = block.s;
   find_levels(block);
@@ -198,7 +202,7 @@ __device__ inline void solve_k_best(Block block) {
   });
 }
 
-// Places in shared memory what fits there. Returns the bytes of a block.
+// Decides which arrays go to shared memory. Returns the bytes of shared memory per block.
 inline int64_t plan_shared_memory(const Bounds& size, int64_t most, KBestBatch* batch) {
   int64_t bytes = sizeof(Shared);
   const auto fits = [&](int64_t more) {

@@ -6,7 +6,8 @@
 
 namespace jaxmatch::k_best {
 
-// How many costs one of a higher level is to outweigh: those of two assignments.
+// The number of lower costs that one cost of a higher level must outweigh: those of two
+// assignments.
 __device__ inline double most_pairs(const Shared& s) { return 2 * (double(s.rows) + 1); }
 
 __device__ inline void see_exponent(uint32_t* words, int e) {
@@ -41,7 +42,7 @@ __device__ inline void find_levels(Block block) {
   const int count = s.levels.count;
   const uint64_t last = uint64_t(__double_as_longlong(infinity));
   for (int level = 0; count > 1 && level < count; ++level) {
-    uint64_t most = 0, least = 0;  // bits; least: how far below infinity
+    uint64_t most = 0, least = 0;  // as bits; `least` as the distance below infinity
     each_real_cost(block, [&](double x) {
       if (!(x < infinity) || s.levels.of(x) != level) return;
       const uint64_t bits = uint64_t(__double_as_longlong(fabs(x)));
@@ -58,8 +59,8 @@ __device__ inline void find_levels(Block block) {
   }
 }
 
-// Forbids costs of level `end` and above; `near`: and draws those below near each other, if that
-// changes any. Chooses the unit, the least for which all sums fit. Returns whether any is drawn.
+// Forbids costs of level `end` and above. With `near`, also lets draw_near() lower the levels below
+// `end`. Chooses the least unit for which all sums fit. Returns whether draw_near() lowers a level.
 __device__ inline bool set_map(Block block, int end, bool near) {
   Shared& s = block.s;
   block.one([&] {
@@ -83,7 +84,7 @@ __device__ inline bool set_map(Block block, int end, bool near) {
   return s.draws;
 }
 
-// Whether the best assignment has a cost of the second level or above.
+// Whether a pair of the best assignment has a cost of the second level or above.
 __device__ inline bool first_pays(Block block) {
   const Shared& s = block.s;
   const KBestProblem& p = s.problem;

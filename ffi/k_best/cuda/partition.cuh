@@ -1,4 +1,5 @@
-// Children of a node: their order and lower bounds of their costs, as in k_best/cpu/partition.h.
+// Partitions a node into its children: their order, and lower bounds on their costs, as in
+// k_best/cpu/partition.h.
 #ifndef JAXMATCH_CUDA_K_BEST_PARTITION_CUH_
 #define JAXMATCH_CUDA_K_BEST_PARTITION_CUH_
 
@@ -9,11 +10,11 @@ namespace jaxmatch::k_best {
 struct Partition {
   Block block;
   Shared& s;
-  int32_t x, first;  // the node, and its first row that is not forced
+  int32_t x, first;  // the node, and its number of forced rows
   const int64_t* v;
   const int32_t* col4row;
   int32_t* order;
-  int64_t* open;  // [stride] v, kGone for columns of forced rows
+  int64_t* open;  // [stride] v; kGone for columns of forced rows
 
   __device__ Partition(Block block, int32_t x)
       : block(block),
@@ -25,7 +26,8 @@ struct Partition {
         order(block.s.order_of(x)),
         open(block.s.state.search[0].open) {}
 
-  // Which row, by its place in the order, has each column: INT32_MAX for free ones.
+  // Finds the owner of each column: the place of its row in the order, or INT32_MAX for a free
+  // column. Also marks the columns that node x forbids as banned.
   __device__ void find_owners() const {
     const State& w = s.state;
     block.each(s.stride, [&](int64_t j) {
@@ -43,12 +45,13 @@ struct Partition {
     block.sync();
   }
 
-  // The least reduced costs of rows, `bound` by place in the order, and of columns, `into`, over
-  // pairs of others; with `kOrdered` over rows and columns of later places only.
+  // Finds the least reduced cost of each row (`bound`, by place in the order) and of each column
+  // (`into`) over unmatched pairs. With `kOrdered`, a row ignores columns whose owners come before
+  // it, and a column ignores rows that come before its owner.
   template <bool kOrdered>
   __device__ void look() const {
     const State& w = s.state;
-    int64_t* const into = w.search[block.warp()].dist;  // over the rows of this warp
+    int64_t* const into = w.search[block.warp()].dist;  // minima over the rows of this warp
     block.each_lane(s.stride, [&](int64_t j) { into[j] = kFar; });
     block.each_by_warp(s.rows - first, [&](int64_t k) {
       const int32_t t = first + int32_t(k), i = order[t];
@@ -76,7 +79,7 @@ struct Partition {
     block.sync();
   }
 
-  // Rows with great bounds come first, after the one that has forbidden pairs already.
+  // Rows with large bounds come first, but after the row that already has forbidden pairs.
   __device__ void sort() const {
     const State& w = s.state;
     const int32_t begin = first + 1;

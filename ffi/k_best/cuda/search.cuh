@@ -1,5 +1,5 @@
-// Shortest augmenting paths on reduced costs, by one warp, as in k_best/cpu/search.h. Lanes have
-// every 32nd column.
+// Shortest augmenting paths on reduced costs, found by one warp, as in k_best/cpu/search.h. Each
+// lane handles every 32nd column.
 #ifndef JAXMATCH_CUDA_K_BEST_SEARCH_CUH_
 #define JAXMATCH_CUDA_K_BEST_SEARCH_CUH_
 
@@ -11,7 +11,8 @@ struct WarpSearch {
   Block block;
   Shared& s;
   const Search a;
-  // Of the last search: the column of the spare row, if it was reached, and the length of the path.
+  // Results of the last search: the column by which it reached the spare row (or kNone), and the
+  // length of the path.
   int32_t spare_col = kNone;
   int64_t length = 0;
   int32_t counts[kNumCounts] = {};
@@ -23,16 +24,17 @@ struct WarpSearch {
   __device__ void each_lane(int64_t count, const F& f) const {
     block.each_lane(count, f);
   }
-  // By the lane that has column j.
+  // The lane that handles column j calls f().
   template <class F>
   __device__ void at_column(int32_t j, const F& f) const {
     if (j % kWarpSize == block.lane()) f();
   }
-  // A column that was settled has a length, one that was out of reach from the start has none.
+  // Two kinds of columns are not open: settled columns, and columns out of reach from the start.
+  // Only settled columns have a path of length below kFar.
   __device__ bool is_settled(int64_t j) const { return a.open[j] == kGone && a.dist[j] < kFar; }
 
-  // Extends paths by the pairs of row i: `base` plus the cost minus v. Returns the nearest column;
-  // with `kToAny`, of several nearest ones a free one.
+  // Extends paths by the pairs of row i: the path to column j has length `base` + cost - v. Returns
+  // the nearest column. With `kToAny`, prefers a free column if several are nearest.
   template <bool kFirst, bool kToAny>
   __device__ Least scan(int32_t i, int64_t base) {
     ++counts[kScans];
@@ -69,8 +71,9 @@ struct WarpSearch {
     return nearest;
   }
 
-  // Finds the shortest path from row `root`, whose dual is `u`, to column `target`, or with kNone
-  // to any free one, by duals v. Returns that column; kNone if no path is shorter than `limit`.
+  // Finds the shortest path from row `root`, whose dual is `u`, to column `target`, or with
+  // `kToAny` to any free column. `v` has the duals of columns. Returns the last column of the path,
+  // or kNone if no path is shorter than `limit`. Calls `after_first` after the first scan.
   template <bool kToAny, class After>
   __device__ int32_t find(int32_t root, int64_t u, const int64_t* v, int32_t target, int64_t limit,
                           const After& after_first) {
@@ -86,7 +89,7 @@ struct WarpSearch {
       if (kToAny && i == kNone) return j;
       at_column(j, [&] { a.open[j] = kGone; });
       __syncwarp();
-      if (i == s.rows && spare_col != kNone) {  // the first such column stands for all
+      if (i == s.rows && spare_col != kNone) {  // the spare row has been scanned already
         nearest = nearest_open();
         continue;
       }
@@ -95,8 +98,8 @@ struct WarpSearch {
     }
   }
 
-  // Searches for the best assignment of a child, if it costs less than `limit` more than the best
-  // one of all. Returns what it costs more, or kFar.
+  // Searches for the best assignment of a child. Returns the excess of its cost over the best
+  // assignment of all, or kFar if the excess is not below `limit`.
   __device__ int64_t find_child(const Child& child, int64_t limit) {
     const int32_t x = child.node, at = child.at;
     const int32_t *const order = s.order_of(x), *const col4row = s.col4row_of(x);
@@ -129,7 +132,7 @@ struct WarpSearch {
     return end == kNone ? kFar : before + length;
   }
 
-  // Makes the child that was just searched for node y.
+  // Stores the child that was searched for last as node y.
   __device__ void make_node(const Child& child, int32_t y) {
     const int32_t x = child.node, at = child.at, rows = s.rows;
     const int32_t *const order = s.order_of(x), *const col4row = s.col4row_of(x);
@@ -158,7 +161,7 @@ struct WarpSearch {
     s.workspace.forced[y] = at;
   }
 
-  // Makes the best assignment node 0. False if there is none.
+  // Finds the best assignment and stores it as node 0. Returns false if there is none.
   __device__ bool find_best() {
     int32_t *const col4row = s.col4row_of(0), *const order = s.order_of(0);
     int64_t* const v = s.v_of(0);
@@ -206,7 +209,8 @@ struct WarpSearch {
   }
 
  private:
-  // Flips the pairs along the path from row `root` to column `end`. By one lane.
+  // Flips matched and unmatched pairs along the path from row `root` to column `end`. Called by one
+  // lane.
   __device__ void augment(int32_t root, int32_t end, int32_t* col4row) const {
     for (int32_t j = end;;) {
       const int32_t i = a.from[j], before = col4row[i];

@@ -1,4 +1,4 @@
-// The state of one problem on CUDA.
+// The memory of one problem on CUDA.
 #ifndef JAXMATCH_CUDA_K_BEST_WORKSPACE_H_
 #define JAXMATCH_CUDA_K_BEST_WORKSPACE_H_
 
@@ -13,7 +13,7 @@ namespace jaxmatch::k_best {
 constexpr int kWarpSize = 32, kThreads = 256, kWarps = kThreads / kWarpSize;
 constexpr int64_t kLongestSide = 4096, kLongestList = 1 << 14;
 
-// Takes arrays one after another; without a base it measures.
+// Places arrays one after another. Without a base it only measures their size.
 class Memory {
  public:
   JAXMATCH_HOST_DEVICE explicit Memory(char* base) : base_(base) {}
@@ -29,7 +29,7 @@ class Memory {
   int64_t bytes_ = 0;
 };
 
-// Bounds for the sizes of a problem, whatever its masks.
+// Bounds on the sizes of a problem, for any masks.
 struct Bounds {
   int64_t n, m, rows, stride, k;
 
@@ -42,13 +42,13 @@ struct Bounds {
   }
 };
 
-// The search of one warp, by column.
+// The arrays of one warp's search, indexed by column (see k_best/cpu/search.h).
 struct Search {
   int64_t *open, *dist;
   int32_t *from, *row4col;
 };
 
-// What is read and written most.
+// The arrays that are accessed most. They are in shared memory if they fit.
 struct State {
   Search search[kWarps];
   int64_t* into;    // [stride]
@@ -89,9 +89,9 @@ struct Workspace {
   int64_t* v;         // [k, stride]
   int64_t* key;       // [k, rows]
   int64_t* rise;      // [k, rows]
-  int64_t* next_key;  // [kWarps, k] the least key of a warp's children of each node
-  int32_t* next_at;   // [kWarps, k]
-  int64_t* known;     // [k] the least costs that were found
+  int64_t* next_key;  // [kWarps, k] least key of each warp's children of each node
+  int32_t* next_at;   // [kWarps, k] place of the child with this key
+  int64_t* known;     // [k] the least costs found so far
   double* value;      // [k]
   int32_t* rank;      // [k] nodes in the order of the results
   State state;
@@ -121,12 +121,12 @@ struct Workspace {
   }
 };
 
-// The first problem of a batch, and the memory of all.
+// A batch: its first problem, and the memory of all problems.
 struct KBestBatch {
   KBestProblem first;
   bool state_in_shared, costs_in_shared;
   char* workspace;
-  int64_t workspace_bytes;  // of each problem
+  int64_t workspace_bytes;  // bytes of one problem
 };
 
 constexpr Size kSizes[] = {

@@ -12,14 +12,14 @@
 
 namespace jaxmatch::matching {
 
-// Most free rows have a free column nearby, or no path to any. So at first each row searches alone,
-// breadth first, up to a bound that grows from pass to pass: such searches stay in the cache, and
-// take the rows in memory order. A search that ends without a free column removes all that it has
-// visited from the graph (a Hungarian tree: no augmenting path ever enters it). When single
-// searches become more expensive than scanning the whole graph, one search from all remaining rows
-// grows a tree for each (MS-BFS; Azad, Buluc and Pothen, TPDS 2017), phase by phase. O(e sqrt(n)):
-// the passes cost a few scans of the graph, and after the usual number of phases Hopcroft and
-// Karp's algorithm takes over.
+// Most free rows have a free column nearby, or no path to one. So at first each row searches alone,
+// breadth first, up to a bound that grows from pass to pass. Such searches stay in the cache and
+// take the rows in memory order. A search that visits everything it can reach without finding a
+// free column removes its tree from the graph (a Hungarian tree: no augmenting path ever enters
+// it). Single searches end when they become more expensive than scanning the whole graph. In each
+// phase after that, one search from all remaining rows grows a tree for each of them (MS-BFS; Azad,
+// Buluc and Pothen, TPDS 2017). O(e sqrt(n)): the passes cost a few scans of the graph, and after a
+// fixed number of phases Hopcroft and Karp's algorithm takes over.
 class AutoSearch {
  public:
   AutoSearch(PartialMatching& s, HostArena& scratch)
@@ -45,10 +45,11 @@ class AutoSearch {
  private:
   enum class Outcome { kAugmented, kNoPath, kCut };
   struct PathEnd {
-    int32_t col, at;  // the free column, or -1, and the queue position of the row that reached it
+    int32_t col, at;  // the free column or -1; queue position of the row that reached it
   };
 
-  // If all columns with edges are matched, they form a cover.
+  // Returns the reached columns, or all matched columns if every column with edges is matched:
+  // these then form a cover.
   Bitmap finish() {
     if (free_cols_ > 0) return seen_;
     for (int32_t j = 0; j < s_.m; ++j) {
@@ -57,7 +58,7 @@ class AutoSearch {
     return seen_;
   }
 
-  // Keeps in free_rows_ the rows whose searches were cut off.
+  // Makes passes of single searches. Rows whose searches were cut off stay in free_rows_.
   void search_alone() {
     SearchBudget budget(s_.edges(), num_free_);
     bool another = num_free_ > 0;
@@ -76,7 +77,7 @@ class AutoSearch {
     }
   }
 
-  // Breadth first from the free row `root`, over at most `bound` edges.
+  // Searches breadth first from the free row `root`, over at most `bound` edges.
   Outcome search(int32_t root, int64_t bound, int64_t* work) {
     int32_t begin = 0, end = 0, found = -1;
     int64_t scanned = 0;
@@ -124,8 +125,8 @@ class AutoSearch {
     --free_cols_;
   }
 
-  // Phases of one search from all rows in free_rows_, until a phase finds no path. False if the
-  // limit on phases is reached before.
+  // Runs phases until one finds no path. A phase is one search from all rows in free_rows_. Returns
+  // false if the limit on phases is reached first.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     Bitmap gone(s_.m, scratch_);
@@ -149,8 +150,8 @@ class AutoSearch {
     return false;
   }
 
-  // Breadth first from all free rows at once. A tree stops growing when it reaches a free column,
-  // which is stored in path_end_. True if any tree does.
+  // Searches breadth first from all free rows at once. A tree stops growing when it reaches a free
+  // column, which is stored in path_end_. Returns true if any tree reaches one.
   bool grow_forest() {
     constexpr int32_t kAhead = 8;
     int32_t end = 0;
@@ -193,10 +194,10 @@ class AutoSearch {
   int32_t* queue_;      // [n], rows in the order of the search
   int32_t* origin_;     // [n], queue position of the row from which a queued row was reached
   Bitmap seen_;         // [m], columns reached by the current search or removed from the graph
-  PathEnd* path_end_ = nullptr;  // of each tree
+  PathEnd* path_end_ = nullptr;  // the end of each tree's path
   int32_t* tree_ = nullptr;      // [n], the tree of each queued row
   int32_t num_free_ = 0;
-  int32_t free_cols_ = 0;  // with edges
+  int32_t free_cols_ = 0;  // number of free columns with edges
   Poll poll_;
 };
 

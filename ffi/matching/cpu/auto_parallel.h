@@ -14,8 +14,9 @@
 
 namespace jaxmatch::matching {
 
-// AutoSearch by many threads without waiting: a search skips columns that another search owns, and
-// if it then finds no path, it is repeated in the next pass. The forest grows level by level.
+// AutoSearch by many threads whose searches do not wait for each other. A search skips columns that
+// another search owns. If it then finds no path, the next pass repeats it. The forest grows level
+// by level.
 class ParallelAutoSearch {
  public:
   // Atomic claims cost about as much as a second thread gains.
@@ -44,11 +45,10 @@ class ParallelAutoSearch {
   }
 
  private:
-  // The owner of a column also owns the column's row. Owners are the numbers of searches or trees,
-  // or
+  // The owner of a column also owns the column's row. An owner is the number of a search or tree,
+  // or one of these:
   static constexpr int32_t kNoOwner = -1;
-  static constexpr int32_t kGone =
-      -2;  // removed from the graph, in a tree that reaches no free column
+  static constexpr int32_t kGone = -2;  // removed from the graph, in a Hungarian tree
 
   struct Leaf {
     int32_t row, tree;
@@ -77,7 +77,7 @@ class ParallelAutoSearch {
     }
   }
 
-  // Progress of a pass.
+  // The progress of all threads in a pass.
   struct Progress {
     std::atomic<int64_t> work{0}, settled{0};
     std::atomic<bool> expensive{false};
@@ -104,8 +104,9 @@ class ParallelAutoSearch {
     report();
   }
 
-  // Breadth first from the free row `root`, over at most `bound` edges. True if the row needs no
-  // further search. The queue is a linked list through after_: a row belongs to its column's owner.
+  // Searches breadth first from the free row `root`, over at most `bound` edges. Returns true if
+  // the row needs no further search. The queue is a linked list through after_; its entries are
+  // safe because a row belongs to the owner of its column.
   bool search(int32_t root, int64_t bound, int64_t* work) {
     int32_t tail = root, found = -1;
     int64_t scanned = 0;
@@ -147,8 +148,9 @@ class ParallelAutoSearch {
       s_.flip(found, parent_);
       complete = true;
     }
-    // The columns of these rows are all that the search has acquired; the augmentation does not
-    // change the set. A row may get another owner as soon as its column is released.
+    // The columns of these rows are all columns that the search has acquired; augmenting does not
+    // change this set. A row may get another owner as soon as its column is released, so after_ is
+    // read first.
     while (i >= 0) {
       const int32_t next = after_[i];
       release(s_.col4row[i], to);
@@ -157,8 +159,8 @@ class ParallelAutoSearch {
     return complete;
   }
 
-  // Phases of one search from all rows in free_rows_, until a phase finds no path. False if the
-  // limit on phases is reached before.
+  // Runs phases until one finds no path. A phase is one search from all rows in free_rows_. Returns
+  // false if the limit on phases is reached first.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     path_end_ = scratch_.take<int32_t>(free_rows_.count());
@@ -179,8 +181,8 @@ class ParallelAutoSearch {
     return false;
   }
 
-  // Breadth first from all free rows at once, level by level. A tree stops growing when it reaches
-  // a free column, which is stored in path_end_. True if any tree does.
+  // Searches breadth first from all free rows at once, level by level. A tree stops growing when it
+  // reaches a free column, which is stored in path_end_. Returns true if any tree reaches one.
   bool grow_forest() {
     int32_t width = free_rows_.count();
     for (int32_t t = 0; t < width; ++t) {
@@ -238,8 +240,8 @@ class ParallelAutoSearch {
   FreeRows free_rows_;           // rows that may have a path
   int32_t* after_;               // [n], the next row of a search's queue
   int32_t* parent_;              // [m], the row from which a column was reached
-  int32_t* owner_;               // [m], of each column
-  int32_t* path_end_ = nullptr;  // a tree's free column, or -1; the last one reached
+  int32_t* owner_;               // [m], the owner of each column
+  int32_t* path_end_ = nullptr;  // the last free column that each tree has reached, or -1
   Leaf* leaves_ = nullptr;       // [n], a level of the forest
   Leaf* next_leaves_ = nullptr;  // [n], the next level
 };

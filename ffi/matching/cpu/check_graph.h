@@ -1,4 +1,4 @@
-// Validation of a traced graph.
+// Checks a graph whose arrays were traced, so that Python could not check them.
 #ifndef JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
 #define JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
 
@@ -15,8 +15,8 @@ inline bool are_pointers(const int32_t* ptr, int32_t count, int64_t capacity) {
   return ptr[0] == 0 && ptr[count] <= capacity && is_non_decreasing(ptr, 0, count);
 }
 
-// True if all pointers and indices stay within the arrays. Consistency of the two directions is not
-// checked: algorithms must terminate and stay within bounds where they differ.
+// True if all pointers and indices stay within the arrays. Does not check that the two directions
+// agree: if they differ, algorithms must still terminate and stay within bounds.
 inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
   if (!are_pointers(g.row_ptr, g.n, g.capacity) || !are_pointers(g.col_ptr, g.m, g.capacity) ||
       g.row_ptr[g.n] != g.col_ptr[g.m]) {
@@ -31,7 +31,7 @@ inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
   return inside;
 }
 
-// Number of vertices that have edges, of `count`.
+// The number of vertices, among all `count`, that have edges.
 inline int32_t count_with_edges(const int32_t* ptr, int32_t count) {
   int32_t found = 0;
   for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];

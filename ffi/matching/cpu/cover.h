@@ -30,9 +30,9 @@ inline Bitmap reach_from_free_rows(const PartialMatching& s, HostArena& scratch)
   return reached;
 }
 
-// The cover: the columns reached, and the rows matched to columns not reached. A row outside the
-// cover is reached, so its neighbours are reached columns; each matched pair has exactly one end in
-// the cover.
+// Writes the cover: the reached columns, and the rows matched to columns that are not reached. A
+// row outside the cover is reached itself, so all its neighbours are reached columns. Each matched
+// pair has exactly one vertex in the cover.
 inline void write_cover(const PartialMatching& s, Bitmap reached, bool* row_cover,
                         bool* col_cover) {
   std::fill_n(col_cover, s.m, false);

@@ -1,5 +1,5 @@
-// The target jaxmatch_matching on the CPU: checks each graph, initialises, solves, writes the
-// cover.
+// The target jaxmatch_matching on the CPU: checks each graph, finds an initial matching, makes it
+// maximum, and writes the cover.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -25,13 +25,14 @@
 namespace jaxmatch::matching {
 namespace {
 
-// The method "auto" searches from the side with fewer free vertices that have edges. That is the
-// side with fewer vertices that have edges: a matching covers the same number on both sides.
+// The method "auto" searches from the side with fewer free vertices that have edges. Both sides
+// have equally many matched vertices, so this is the side with fewer vertices that have edges.
 bool auto_searches_from_columns(const BipartiteCsr& g) {
   return count_with_edges(g.col_ptr, g.m) < count_with_edges(g.row_ptr, g.n);
 }
 
-// Relabellings come after k times the edges; "fixed" numbers of rounds apply to GPUs only.
+// The factor k: a relabelling comes after every k (n + m) pushes. "fixed" numbers of rounds apply
+// to GPUs only.
 double relabel_factor(Options& options) {
   constexpr double kFactor = 0.5;
   const bool is_fixed = options.has("relabel") && options.named("relabel", kRelabels);
@@ -73,8 +74,8 @@ void write_invalid(const BipartiteCsr& g, const MatchingResults& out) {
   *out.status = kInvalidGraph;
 }
 
-// Per vertex: more than an initial matching, a search and its fallback method need together. In one
-// block they took up to 5 % less time than in several.
+// Scratch bytes per vertex: more than an initial matching, a search and its fallback method need
+// together. With one allocation for all, they took up to 5 % less time than with several.
 constexpr size_t kScratchBytes = 16 * sizeof(int32_t);
 
 // Returns false if memory runs out.

@@ -9,14 +9,15 @@
 
 namespace jaxmatch::matching {
 
-// A phase builds the levels of a breadth-first search from all free rows up to the first level
-// adjacent to a free column. It then augments along disjoint paths that climb one level per edge,
-// from those columns back to free rows: so it scans only what leads to a free column. O(e sqrt(n)).
+// A phase builds the levels of a breadth-first search from all free rows, up to the first level
+// adjacent to a free column. It then augments along disjoint paths from these columns back to free
+// rows. From row to row, a path moves up one level, towards level 0. Starting at the columns limits
+// the scan to vertices that lead to a free column. O(e sqrt(n)).
 //
-// Duff and Wiberg: the free columns beyond the last level then search for longer paths. Such a path
-// may visit vertices without a level, and climbs like the others once it reaches a vertex with one.
-// None of its edges descends in levels, so augmenting along it opens no shortcut: the next phase
-// still has more levels than this one, and the bound on the phases holds.
+// Duff and Wiberg add longer paths from the free columns beyond the last level. Such a path may
+// visit vertices without a level. Once it reaches a vertex with a level, it moves up one level at a
+// time, like all paths. It never moves down, so augmenting along it opens no shortcut: the next
+// phase still has more levels than this one, and the bound on the number of phases holds.
 class HopcroftKarp {
  public:
   HopcroftKarp(PartialMatching& s, HostArena& scratch)
@@ -31,7 +32,7 @@ class HopcroftKarp {
 
   // Returns the columns reached by the last search, which found no path.
   Bitmap run(bool duff_wiberg) {
-    // A phase without a path ends the loop: the two directions of the graph differ.
+    // A phase that finds no path also ends the loop. Then the two directions of the graph differ.
     for (int32_t before = -1; find_levels() && s_.cardinality > before;) {
       before = s_.cardinality;
       for (int32_t k = 0; k < num_ends_; ++k) climb(ends_[k], last_level_);
@@ -46,9 +47,9 @@ class HopcroftKarp {
  private:
   static constexpr int32_t kNone = INT32_MAX;  // beyond the last level
 
-  // Sets the levels of the rows, and lists in ends_ the free columns adjacent to the last level;
-  // false if there are none. A column first reached from row i has the level of row i, and its row
-  // the next one.
+  // Sets the levels of the rows, and lists in ends_ the free columns adjacent to the last level.
+  // Returns false if there are none. A column has the level of the row that first reached it; the
+  // row matched to the column has the next level.
   bool find_levels() {
     constexpr int32_t kAhead = 8;
     std::fill_n(level_, s_.n, kNone);
@@ -89,8 +90,9 @@ class HopcroftKarp {
     return num_ends_ > 0;
   }
 
-  // Depth first from the free column `root`, adjacent to rows of this level, back to a free row;
-  // augments if it reaches one. Each row is entered once per phase.
+  // Searches depth first from the free column `root` back to a free row, and augments if it reaches
+  // one. `level` is the level of the first row to enter. Each row is entered at most once per
+  // phase.
   void climb(int32_t root, int32_t level) {
     int32_t j = root;
     next_[j] = s_.col_ptr[j];
@@ -109,11 +111,12 @@ class HopcroftKarp {
     }
   }
 
-  // The level of the rows from which the column of row i was first reached.
+  // The level of the row that first reached the column of row i.
   int32_t level_above(int32_t i) const { return level_[i] == kNone ? kNone : level_[i] - 1; }
 
-  // Enters the next neighbour of column j with this level; -1 if there is none left. All neighbours
-  // of a column that no level reaches are beyond the levels.
+  // Enters and returns the next neighbour of column j with this level; -1 if there is none left.
+  // With kNone, any neighbour will do: if no level reaches column j, all its neighbours are beyond
+  // the last level.
   int32_t next_row(int32_t j, int32_t level) {
     for (const int32_t end = s_.col_ptr[j + 1]; next_[j] < end;) {
       const int32_t i = s_.row_ind[next_[j]++];
@@ -124,7 +127,7 @@ class HopcroftKarp {
     return -1;
   }
 
-  // Augments along the path from the free row i back to the column where the climb began.
+  // Augments along the path from the free row i back to the column where climb() began.
   void augment(int32_t i) {
     while (i >= 0) {
       const int32_t j = from_[i];
@@ -138,8 +141,8 @@ class HopcroftKarp {
   PartialMatching& s_;
   int32_t* level_;  // [n]
   int32_t* queue_;  // [n], the free rows first
-  int32_t* next_;   // [m], next edge to try from a column while walking back to a root
-  int32_t* from_;   // [n], column from which that walk entered a row
+  int32_t* next_;   // [m], next edge that climb() tries from a column
+  int32_t* from_;   // [n], column from which climb() entered a row
   int32_t* ends_;   // [m], the free columns adjacent to the last level
   Bitmap seen_;     // [m], columns reached by the last breadth-first search
   Bitmap entered_;  // [n], rows entered in this phase

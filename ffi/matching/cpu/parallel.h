@@ -1,4 +1,4 @@
-// Shared parts of the multicore algorithms: claims of columns, which keep searches disjoint, and
+// Parts that the multicore algorithms share: claims of columns, which keep searches disjoint, and
 // the list of free rows (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
 #ifndef JAXMATCH_MATCHING_CPU_PARALLEL_H_
 #define JAXMATCH_MATCHING_CPU_PARALLEL_H_
@@ -16,8 +16,8 @@ class Marks {
  public:
   Marks(int32_t count, HostArena& scratch) : count_(count), bits_(count, scratch) {}
   void next_phase() { bits_.clear_all(count_); }
-  // True for the first claim in a phase: its search then owns the column, its row and their
-  // entries.
+  // True for the first claim of column j in a phase. The search then owns the column, its row and
+  // their array entries.
   bool claim(int32_t j) {
     if (bits_[j]) return false;
     bits_.set(j);
@@ -68,7 +68,7 @@ class FreeRows {
   int32_t drop_matched() {
     return keep([&](int32_t k) { return s_.col4row[rows_[k]] < 0; });
   }
-  // Keeps the rows at the places k with open(k). Returns the number of removed rows that are
+  // Keeps only the rows at positions k with open(k). Returns how many rows of the old list are
   // matched.
   template <class F>
   int32_t keep(F open) {

@@ -11,11 +11,11 @@
 
 namespace jaxmatch::matching {
 
-// A phase searches from every free row, and its searches share no column. Lookahead: a row that is
-// entered first scans for a free column; the columns it skips are matched and stay so, so this
-// costs each edge once in all phases. Fairness: every other phase scans rows backwards, so that a
-// search does not fail in the same region each time. O(n e), in practice a few phases. With `Marks`
-// for one thread, with `Claims` for many (P-PFP).
+// A phase searches from every free row, and its searches share no column. Lookahead: when a search
+// enters a row, it first looks for a free column. The columns it skips stay matched, so the
+// lookahead scans each edge at most once in all phases. Fairness: every other phase scans the edges
+// of rows backwards, so that searches do not fail in the same region each time. O(n e); in
+// practice, a few phases suffice. `Taken` is Marks for one thread, or Claims for many (P-PFP).
 template <class Taken>
 class PothenFan {
  public:
@@ -49,7 +49,7 @@ class PothenFan {
   }
 
  private:
-  // Depth first from the free row `root`; augments if it reaches a free column.
+  // Searches depth first from the free row `root`. Augments if it reaches a free column.
   template <bool kBackwards>
   void search(int32_t root, Poll& poll) {
     int32_t i = root;
@@ -107,7 +107,7 @@ class PothenFan {
   HostArena& scratch_;
   FreeRows free_rows_;
   int32_t* ahead_;   // [n], the next edge of the lookahead
-  int32_t* next_;    // [n], the next edge of the search; its end if backwards
+  int32_t* next_;    // [n], the next edge of the search; backwards, one past it
   int32_t* parent_;  // [m], the row from which a column was reached
   Taken taken_;      // [m], columns claimed in this phase
 };

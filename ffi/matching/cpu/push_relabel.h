@@ -12,9 +12,10 @@
 namespace jaxmatch::matching {
 
 // A label is a lower bound on the length of an alternating path to a free column. A free row takes
-// its neighbour of least label, which frees the row matched to it (a double push), and the label of
-// that column rises. Labels never fall, so this terminates. After k (n + m) pushes a breadth-first
-// search from the free columns makes all labels exact; a row without any path is then dropped.
+// its neighbour with the smallest label. This frees the row that was matched to the neighbour (a
+// double push), and the label of the neighbour rises. Labels never fall, so this terminates. After
+// every k (n + m) pushes, a breadth-first search from the free columns makes all labels exact. A
+// row without any path is then dropped.
 class PushRelabel {
  public:
   PushRelabel(PartialMatching& s, HostArena& scratch, double k)
@@ -29,7 +30,7 @@ class PushRelabel {
         queue_(scratch.take<int32_t>(s.m)),
         old_label_(scratch.take<int32_t>(s.m)) {}
 
-  // Returns the columns reached by the last search if another method had to finish; else null.
+  // Returns null, or the columns reached by the last search if another method had to finish.
   Bitmap run() {
     for (int32_t i = 0; i < s_.n; ++i) {
       if (s_.col4row[i] < 0) activate(i);
@@ -50,7 +51,8 @@ class PushRelabel {
 
  private:
   static constexpr double kUsual = 0.5, kMost = 100;
-  // Far more than a graph needs. Inconsistent directions could otherwise run for too long.
+  // Far more than any graph needs. Without this limit, a graph whose two directions differ could
+  // take too long.
   static constexpr int kMaxRelabels = 1000;
 
   // A ring buffer: no row is in it twice.
@@ -64,7 +66,8 @@ class PushRelabel {
     return i;
   }
 
-  // Matches the free row i to its column nearest to a free one. False if none has a path.
+  // Matches the free row i to its neighbour with the smallest label. Returns false if no neighbour
+  // has a path.
   bool push(int32_t i) {
     int32_t nearest = -1, label = unreachable_;
     for (int32_t k = s_.row_ptr[i]; k < s_.row_ptr[i + 1]; ++k) {
@@ -72,7 +75,7 @@ class PushRelabel {
       if (col_label_[j] >= label) continue;
       nearest = j;
       label = col_label_[j];
-      if (label < row_label_[i]) break;  // the minimum over the columns of this row
+      if (label < row_label_[i]) break;  // no neighbour has a smaller label
     }
     if (nearest < 0) return false;
     const int32_t owner = s_.row4col[nearest];
@@ -88,8 +91,8 @@ class PushRelabel {
     return true;
   }
 
-  // Sets labels to distances to the nearest free column. In a consistent graph no label falls; the
-  // maximum with the old labels ensures it where the two directions differ.
+  // Sets labels to distances to the nearest free column. If the two directions of the graph agree,
+  // no label falls. If they differ, taking the maximum with the old labels prevents a fall.
   void relabel_all() {
     std::copy_n(col_label_, s_.m, old_label_);
     std::fill_n(row_label_, s_.n, unreachable_);

@@ -14,8 +14,8 @@ inline bool has_edge(const PartialMatching& s, int32_t row, int32_t col) {
   return std::find(s.col_ind + s.row_ptr[row], end, col) != end;
 }
 
-// Keeps the pairs of the caller's col4row that are edges and form a matching, the lowest row first.
-// `start` may be null and is unchecked.
+// Starts from the pairs of the caller's col4row that are edges. If several rows have the same
+// column, the lowest row keeps it. `start` may be null and is unchecked.
 inline void start_from(PartialMatching& s, const int32_t* start) {
   std::fill_n(s.col4row, s.n, -1);
   std::fill_n(s.row4col, s.m, -1);
@@ -43,8 +43,8 @@ inline void cheap_matching(PartialMatching& s) {
   }
 }
 
-// Karp and Sipser (FOCS 1981): while a free vertex has exactly one free neighbour, matching the two
-// is optimal; when there is no such vertex, the next row takes its first free column.
+// Karp and Sipser (FOCS 1981): if a free vertex has exactly one free neighbour, matching the two is
+// optimal. If there is no such vertex, the next row takes its first free column.
 class KarpSipser {
  public:
   KarpSipser(PartialMatching& s, HostArena& scratch)
@@ -90,7 +90,7 @@ class KarpSipser {
     return -1;
   }
 
-  // Degrees only fall, so each equals one at most once: no vertex is pushed twice.
+  // Degrees only fall, so each becomes 1 at most once, and no vertex is pushed twice.
   void push(int32_t vertex) { waiting_[end_++] = vertex; }
 
   void match_single() {
@@ -121,7 +121,7 @@ class KarpSipser {
   PartialMatching& s_;
   int32_t* row_degree_;
   int32_t* col_degree_;
-  int32_t* waiting_;  // a row, or the complement of a column
+  int32_t* waiting_;  // [n + m], rows i, and columns j as ~j, in the order of pushes
   int32_t begin_ = 0, end_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The state of all matching algorithms on the CPU: a checked graph, seen from the side that
-// searches, and the current matching.
+// The state that all matching algorithms on the CPU share: a checked graph, whose rows are the side
+// that searches, and the current matching.
 #ifndef JAXMATCH_MATCHING_CPU_STATE_H_
 #define JAXMATCH_MATCHING_CPU_STATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch::matching {
 
-// Accesses to entries shared between threads.
+// Atomic accesses to entries that threads share.
 inline int32_t load_relaxed(const int32_t* entry) {
   return __atomic_load_n(entry, __ATOMIC_RELAXED);
 }
@@ -65,7 +65,7 @@ struct PartialMatching {
 class Bitmap {
  public:
   Bitmap() = default;
-  // Without any bit set.
+  // Starts with no bit set.
   Bitmap(int64_t count, HostArena& scratch) : words_(scratch.take<uint64_t>(words_for(count), 0)) {}
   static int64_t words_for(int64_t count) { return (count + 63) / 64; }
 
@@ -76,7 +76,7 @@ class Bitmap {
   void copy(const Bitmap& other, int64_t count) {
     std::copy_n(other.words_, words_for(count), words_);
   }
-  // f(i) for each set bit.
+  // Calls f(i) for each set bit i.
   template <class F>
   void for_each(int64_t count, F f) const {
     for (int64_t k = 0; k < words_for(count); ++k) {

@@ -1,5 +1,5 @@
-// The method "auto" for one large graph: a greedy matching, short augmenting paths by pushes, the
-// rest by tree grafting.
+// The method "auto" for one large graph: a greedy matching, then pushes for short augmenting paths,
+// then tree grafting for all other paths.
 #ifndef JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 #define JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 
@@ -14,9 +14,9 @@ struct AutoTuning {
   WorkSharingTuning work_sharing;
   int32_t highest = 16;
   int most_pushes = 16;
-  int32_t crowd = 32;        // with fewer paths in a phase tree grafting continues alone
-  int relabels = 8;          // upper limit
-  int relabel_pushes = 128;  // pushes of a token between two relabellings
+  int32_t crowd = 32;        // up to this many paths in a phase, tree grafting continues alone
+  int relabels = 8;          // most relabellings
+  int relabel_pushes = 128;  // most pushes of a token between two relabellings
 };
 
 enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
@@ -32,7 +32,7 @@ __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s
       break;
     case MatchingInit::kKarpSipser:
       KarpSipser(grid, s).run(start != nullptr);
-      match_cheaply(grid, s);  // vertices that lost all conflicts
+      match_cheaply(grid, s);  // for vertices that lost all conflicts
       break;
     case MatchingInit::kCheap:
       match_cheaply(grid, s);
@@ -48,7 +48,7 @@ __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s
   return true;
 }
 
-// True if fewer columns than rows are free and have edges.
+// True if there are fewer free columns with edges than free rows with edges.
 __device__ inline bool search_from_cols(MatchingGrid& grid, const MatchingState& s) {
   const auto count = [&](MatchingSide side, int32_t* total) {
     int32_t mine = 0;
@@ -77,13 +77,13 @@ class AutoSolve {
     pushing().short_paths(tuning_.highest, tuning_.most_pushes);
     tree_grafting().begin();
   }
-  // Runs to the end, or for `phases` phases. Returns true if it is done.
+  // Runs to the end, or for `phases` phases. Returns true if the matching is maximum.
   __device__ bool run(int64_t phases) {
     bool done = false;
     for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
       const int32_t found = tree_grafting().phase();
       done = found == 0;
-      // Where trees block each other, every phase finds only about half of the paths left. Pushes
+      // If trees block each other, every phase finds only about half of the remaining paths. Pushes
       // have no such conflicts, as long as a thread reads most of a vertex's neighbours.
       const bool crowded = found > tuning_.crowd && found > last / 3;
       if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kNeighbours * s_.side) {
@@ -140,7 +140,7 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   if (stage == Stage::kSolve && solver.run(budget)) stage = Stage::kEnd;
   bool proved = stage == Stage::kEnd && solver.write_cover();
   if constexpr (!std::is_same_v<Solver, AutoSolve>) {
-    // Fallback for methods whose races may lose a pair; tree grafting loses none.
+    // A fallback for methods whose races may lose a pair. Tree grafting loses none.
     AutoSolve rescue(grid, s, {});
     if (stage == Stage::kEnd && !proved) {
       rescue.begin();

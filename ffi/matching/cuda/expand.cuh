@@ -16,15 +16,15 @@ __device__ inline void publish(const MatchingState& s, int32_t slot, int32_t bas
 }
 
 // Destination of new entries: the block's stage in shared memory while there is room, else the end
-// of the list, where they are offered to other blocks during work sharing.
+// of the list. During work sharing, entries at the end of the list are offered to other blocks.
 struct FoundEntries {
   SearchEntry* stage;
   int room;
-  int32_t* staged;  // in shared memory: entries found, including those that did not fit
-  int32_t* edges;   // in shared memory: edges of these entries
+  int32_t* staged;  // in shared memory: number of entries found, even if they did not fit
+  int32_t* edges;   // in shared memory: number of edges of these entries
   SearchEntry* list;
   int32_t* listed;
-  const MatchingState* shared;  // null: every entry of the list will be searched anyway
+  const MatchingState* shared;  // null if entries need not be offered to other blocks
 };
 
 __device__ inline void append_to_list(const SearchEntry& entry, const FoundEntries& out) {
@@ -36,8 +36,8 @@ __device__ inline void append_to_list(const SearchEntry& entry, const FoundEntri
   publish(*out.shared, take_place(&out.shared->control->offers), at, 1);
 }
 
-// Appends entries, split into parts if they have many neighbours. Every lane of a warp must call
-// it.
+// Appends the entry of each lane with `claimed`. An entry with many neighbours is split into parts.
+// Every lane of a warp must call it.
 __device__ inline void append_entry(bool claimed, const SearchEntry& entry,
                                     const FoundEntries& out) {
   const unsigned claimants = __ballot_sync(kAllLanes, claimed);

@@ -1,5 +1,4 @@
-// Results of a matching on a GPU: its cardinality, and König's vertex cover, which proves it
-// maximum.
+// Writes the results of a matching on a GPU.
 #ifndef JAXMATCH_MATCHING_CUDA_FINISH_CUH_
 #define JAXMATCH_MATCHING_CUDA_FINISH_CUH_
 
@@ -9,7 +8,7 @@
 
 namespace jaxmatch::matching {
 
-// The number of rows that are mates of their mates, returned to all threads.
+// The number of rows i with a mate j such that the mate of j is i. All threads get it.
 __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s) {
   int32_t mine = 0;
   grid.each(s.graph.n, [&](int64_t i) {
@@ -44,7 +43,7 @@ __device__ inline void clear_covers(MatchingGrid& grid, const MatchingState& s) 
   grid.each(s.graph.m, [&](int64_t j) { s.results.col_cover[j] = false; });
 }
 
-// The current matching without a proof.
+// Writes the current matching without a cover.
 __device__ inline void write_unfinished(MatchingGrid& grid, const MatchingState& s) {
   clear_covers(grid, s);
   write_pairs(grid, s, kUnfinished);

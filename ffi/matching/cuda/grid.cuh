@@ -1,5 +1,5 @@
-// The threads of a cooperative launch that match one large graph: shared memory of a block, appends
-// to lists, load balancing over edges.
+// Helpers for the threads of a cooperative launch that matches one large graph: a block's shared
+// memory, appends to lists, and load balancing over edges.
 #ifndef JAXMATCH_MATCHING_CUDA_GRID_CUH_
 #define JAXMATCH_MATCHING_CUDA_GRID_CUH_
 
@@ -13,8 +13,8 @@ namespace jaxmatch::matching {
 // Shared memory of a block, followed by the stages of WorkSharingBfs.
 struct alignas(16) MatchingShared {
   Tally total;
-  int staged, edges;  // entries found, and their neighbours
-  int begin, end;     // of these entries: the first one not searched, and the number that fit
+  int staged, edges;  // numbers of found entries and of their edges
+  int begin, end;     // first found entry not searched yet; number of entries that fit
   int base, count;    // a range of the list
   int stop, idle;     // read by one thread, used by all
   int sums[kMatchingThreads / 32];
@@ -32,8 +32,8 @@ __device__ inline void append_now(T* list, int32_t* count, T x) {
   list[take_place(count)] = x;
 }
 
-// Every lane holds a range. Calls f(owning lane, place, exists) for each place of all ranges, 32 at
-// a time, distributed evenly over the lanes; all lanes call f.
+// Every lane holds a range [first, first + length). Calls f(owning lane, place, exists) for each
+// place of all ranges. The lanes take 32 places at a time, one each, and all lanes call f.
 template <class F>
 __device__ inline void each_edge(int32_t first, int32_t length, F f) {
   const int lane = MatchingGrid::lane();

@@ -1,5 +1,5 @@
-// The target jaxmatch_matching on CUDA. Small graphs are solved in one launch, one block each;
-// large ones one after another, each by the whole GPU in a cooperative launch.
+// The target jaxmatch_matching on CUDA. Small graphs are solved in one launch, with one block per
+// graph. Large graphs are solved one after another, each in a cooperative launch on the whole GPU.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,6 @@
-// The matching of Karp and Sipser (1981) on a GPU: a vertex with one free neighbour left is matched
-// to it, which is optimal; where there is none, a row takes its neighbour of least degree.
+// The matching of Karp and Sipser (1981) on a GPU. A vertex with only one free neighbour is matched
+// to it, which is optimal. If there is no such vertex, a row takes its free neighbour of smallest
+// degree.
 #ifndef JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 #define JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 
@@ -10,8 +11,8 @@
 namespace jaxmatch::matching {
 
 // Rows are numbered before columns. degree[x] is at least the number of free neighbours of x, and
-// equal to it when no update is pending. So matches of degree-one vertices never conflict, except
-// when two vertices have only each other.
+// equal to it when no update is pending. So matches of degree-one vertices never conflict, unless
+// two vertices have only each other.
 class KarpSipser {
  public:
   __device__ KarpSipser(MatchingGrid& grid, const MatchingState& s)
@@ -64,9 +65,9 @@ class KarpSipser {
     append_now(s_.queue + queued_, &grid_.tally()->count, x);
   }
 
-  // Decrements the degrees of the neighbours of a vertex that is no longer free. Neighbours of
-  // degree one go into the queue, except the last, which is returned in `next`. If there are many
-  // neighbours, warps update them after the next barrier.
+  // Decrements the degrees of the neighbours of a vertex that is no longer free. Neighbours whose
+  // degree becomes one go into the queue, except the last one, which is returned in `next`. If
+  // there are many neighbours, warps update them after the next barrier.
   __device__ void leave(int32_t x, int32_t* next) const {
     const Edges e = edges(x);
     if (e.count > kThreadNeighbours) {
@@ -89,7 +90,8 @@ class KarpSipser {
       }
     }
   }
-  // Updates the neighbours left by leave(). Returns the number of vertices put into the queue.
+  // Updates the neighbours that leave() has left to warps. Returns the number of vertices put into
+  // the queue.
   __device__ int32_t finish_leaving(int32_t parts) const {
     if (parts == 0) return 0;
     for (int32_t p = grid_.warp(); p < parts; p += grid_.warps()) {
@@ -117,7 +119,7 @@ class KarpSipser {
     return true;
   }
 
-  // The free neighbour of least degree; -1 if there is none.
+  // The free neighbour of smallest degree, or -1 if there is none. Sets `least` to this degree.
   __device__ int32_t least_neighbour(const Edges& e, int32_t& least) const {
     int32_t best = -1;
     least = kGone / 2;
@@ -135,14 +137,14 @@ class KarpSipser {
     return best;
   }
 
-  // Matches a vertex of degree one, then the vertices whose degree falls to one by that.
+  // Matches vertex x of degree one, then a vertex whose degree falls to one as a result, and so on.
   __device__ void follow(int32_t x) const {
     while (x >= 0) {
       int32_t next = -1;
       for (int tries = 0; tries < kTries; ++tries) {
         int32_t least;
         const int32_t y = least_neighbour(edges(x), least);
-        // Two vertices that have only each other: the row matches them.
+        // If two vertices have only each other, only the row's thread matches them.
         if (y < 0 || (x >= n_ && least == 1)) return;
         if (!free(x)) return;
         if (!match(x, y)) continue;

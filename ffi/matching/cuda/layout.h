@@ -12,21 +12,21 @@
 
 namespace jaxmatch::matching {
 
-constexpr int kMatchingThreads = 1024;  // per block; one block per multiprocessor
+constexpr int kMatchingThreads = 1024;  // threads per block; one block per multiprocessor
 
-// Control words, shared by all threads of a problem. Python asks kSizes for the places of words.
+// Control words that all threads of a problem share. Python looks up their positions in kSizes.
 struct MatchingControl {
   int32_t done, stage, roots_are_cols;
   int32_t phases, levels;
   int32_t turn;     // which of the two lists is in use
-  int32_t roots;    // entries at the front of the list: where the next search begins
-  int32_t targets;  // free vertices of the other side that have edges
-  int32_t found;    // augmenting paths of this phase
+  int32_t roots;    // number of entries at the front of the list, where the next search begins
+  int32_t targets;  // number of free vertices of side b that have edges
+  int32_t found;    // number of augmenting paths of this phase
   int32_t entries;  // length of the list during WorkSharingBfs::work_sharing()
   int32_t step;     // step of the ring, kept between launches
-  int32_t unused;   // the next four are one load
-  // Of work sharing: the number of blocks with work, whether to stop, the number of tickets drawn
-  // by idle blocks, and of offers published.
+  int32_t unused;   // aligns the next four words, which are one load
+  // Work sharing. working: number of blocks with work; stop: nonzero to stop; tickets: number of
+  // tickets drawn by idle blocks; offers: number of published offers.
   int32_t working, stop, tickets, offers;
   Tally ring[kTallies];
 };
@@ -44,10 +44,11 @@ struct MatchingSide {
   int32_t count;
 };
 
-// A search alternates between two sides, a and b. A target is a vertex of side b: its mate, the
-// mate's neighbours (adj[first .. first + degree) of side a), and its parent in the tree: the
-// target whose mate it was reached from, or a root (see root_as_parent()). So a path is followed
-// with one load per step.
+// A search alternates between two sides, a and b. A target is a vertex of side b. It stores:
+// - its mate,
+// - the mate's neighbours, adj[first .. first + degree) of side a,
+// - its parent in the tree: the target whose mate reached it, or a root (see root_as_parent()).
+// Following a path takes one load per step.
 struct alignas(16) SearchTarget {
   int32_t mate, first, degree, parent;
 };
@@ -55,8 +56,8 @@ constexpr int32_t kNoParent = -1;
 JAXMATCH_HOST_DEVICE inline int32_t root_as_parent(int32_t root) { return -2 - root; }
 JAXMATCH_HOST_DEVICE inline int32_t parent_as_root(int32_t parent) { return -2 - parent; }
 
-// Neighbours of a vertex of side a that are to be searched: the vertex is a root or a target's
-// mate, encoded as `parent` above.
+// Neighbours of a vertex of side a that are still to be searched, adj[first .. first + degree). The
+// vertex is a root or the mate of a target; `vertex` encodes it like `parent` above.
 struct alignas(16) SearchEntry {
   int32_t vertex, root, first, degree;
 };
@@ -66,25 +67,25 @@ struct SearchOffer {
 };
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kEntryEdges = 256;  // edges of one entry, at most
+constexpr int kEntryEdges = 256;  // most edges of one entry
 #endif
 
 struct MatchingState {
   MatchingControl* control;
   BipartiteCsr graph;
   MatchingResults results;
-  int64_t side;      // the longer one, at least 1
-  int32_t* col4row;  // the current matching: the results themselves, unless a solve is stepped
+  int64_t side;      // length of the longer side
+  int32_t* col4row;  // the current matching: the result arrays, or arrays of the scratch if stepped
   int32_t* row4col;
-  int32_t* degree;       // [n + m]: live neighbours
+  int32_t* degree;       // [n + m]: number of free neighbours
   int32_t* queue;        // [n + m]: vertices of degree one
   int32_t* tokens;       // [side]
   int32_t* height;       // [side]
   SearchTarget* target;  // [side]
   SearchEntry* list[2];  // [side + capacity / kEntryEdges]
-  int32_t* leaf;         // [side]: the free vertex that the tree of each root has reached
-  int32_t* found;        // [side]: roots with such a vertex
-  SearchOffer* offers;   // [most_offers], zero where there is no offer or it has been taken
+  int32_t* leaf;         // [side]: the free vertex that each root's tree has reached
+  int32_t* found;        // [side]: roots whose trees have reached a free vertex
+  SearchOffer* offers;   // [most_offers], zero if not offered yet or already taken
   int64_t most_offers;
 
   JAXMATCH_DEVICE MatchingSide rows() const {
@@ -95,7 +96,8 @@ struct MatchingState {
   }
 };
 
-// Divides the scratch buffer; with a null base, measures it.
+// Divides the scratch buffer at `base` among the arrays of `s`. Returns the bytes used; a null base
+// only measures them.
 inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
   DeviceArena arena{base};
   const int64_t n = s.graph.n, m = s.graph.m;
@@ -126,7 +128,7 @@ inline int64_t lay_out_matching(MatchingState& s, char* base, bool stepped) {
 constexpr Size kSizes[] = {
     {"matching.control", constant<kMatchingControlWords>},
     {"matching.control.done", constant<offsetof(MatchingControl, done) / 4>},
-    {"matching.scratch",  // of rows, columns and edges
+    {"matching.scratch",  // arguments: n, m, edges
      [](const int64_t* a) {
        MatchingState s{};
        s.graph.n = int32_t(a[0]), s.graph.m = int32_t(a[1]), s.graph.capacity = a[2];

@@ -17,11 +17,11 @@ class SmallMatching {
 
   __device__ SmallMatching(const BipartiteCsr& graph, int32_t* memory) : g_(graph) {
     col4row_ = memory;
-    leaf_ = col4row_ + g_.n;  // of roots: the free column that their tree has reached
-    root_ = leaf_ + g_.n;     // of rows in trees
+    leaf_ = col4row_ + g_.n;  // for each root: the free column that its tree has reached
+    root_ = leaf_ + g_.n;     // for each row in a tree: the root
     queue_ = root_ + g_.n;    // rows in the order of the search
     row4col_ = queue_ + g_.n;
-    parent_ = row4col_ + g_.m;  // of columns: the row from which they were reached
+    parent_ = row4col_ + g_.m;  // for each column: the row that reached it
     claim_ = parent_ + g_.m;
     count_ = claim_ + g_.m;  // length of the queue
   }
@@ -116,7 +116,8 @@ class SmallMatching {
     for (int k = threadIdx.x; k < count; k += blockDim.x) f(k);
   }
 
-  // Keeps the pairs of `start` that are edges; of several rows with the same column, the lowest.
+  // Keeps the pairs of `start` that are edges. If several rows have the same column, the lowest row
+  // keeps it.
   __device__ void take_over(const int32_t* start) {
     each(g_.n, [&](int i) {
       const int32_t j = start[i];
@@ -135,7 +136,7 @@ class SmallMatching {
     __syncthreads();
   }
 
-  // True if any tree has reached a free column.
+  // Grows all trees. Returns true if any tree has reached a free column.
   __device__ bool grow_trees() {
     if (threadIdx.x == 0) count_[0] = 0;
     __syncthreads();

@@ -1,4 +1,4 @@
-// Augmenting paths of a large matching by asynchronous pushes.
+// Finds augmenting paths of a large matching by asynchronous pushes.
 #ifndef JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 #define JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 
@@ -6,8 +6,8 @@
 
 namespace jaxmatch::matching {
 
-// Search rule of global relabelling: the height of a vertex of side b is the length of the path
-// from b's free vertices. Free vertices of side a that are reached become tokens.
+// Search rule of global relabelling: the height of a vertex of side b is its distance in pairs from
+// a free vertex of side b. Free vertices of side a become tokens when they are reached.
 struct HeightRule {
   const MatchingState& s;
 
@@ -20,21 +20,23 @@ struct HeightRule {
 };
 
 // Asynchronous push-relabel (Deveci, Kaya, Ucar and Catalyurek 2013). A token is a free vertex of
-// side a. A thread matches it to its lowest neighbour, and continues with the vertex that was
-// matched there before, until a neighbour was free. A height estimates the number of pushes to a
-// free vertex; wrong estimates, which races leave, cost time only.
+// side a. A thread matches it to its lowest neighbour, then continues with the vertex that was
+// matched to this neighbour, until it takes a free neighbour. A height estimates the number of
+// pushes to a free vertex. Races leave wrong estimates, which only cost time.
 //
-// During pushes only the mates of side b are stored, each exchanged atomically: a vertex of side a
-// is stored as the mate of one neighbour, held by one thread, or neither.
+// During pushes, only the mates of side b are stored, and they are exchanged atomically. So at most
+// one neighbour has a vertex of side a as its mate, and no thread holds this vertex at the same
+// time.
 class Pushing {
  public:
-  static constexpr int kNeighbours = 16;  // neighbours of a vertex that a push reads
+  static constexpr int kNeighbours = 16;  // most neighbours of a vertex that a push reads
 
   __device__ Pushing(MatchingGrid& grid, const MatchingState& s, MatchingSide a, MatchingSide b,
                      WorkSharingTuning tuning)
       : grid_(grid), s_(s), a_(a), b_(b), tuning_(tuning) {}
 
-  // Short paths: all free vertices push, with heights from 0 or 1 up to `highest`.
+  // Finds short paths: all free vertices of side a push. Heights start at 0 or 1, and pushes avoid
+  // neighbours of height `highest` or more.
   __device__ void short_paths(int32_t highest, int most_pushes) {
     grid_.each(b_.count, [&](int64_t u) { s_.height[u] = b_.mate[u] >= 0 ? 1 : 0; });
     grid_.each(a_.count, [&](int64_t v) {
@@ -45,8 +47,8 @@ class Pushing {
     push(grid_.barrier_reduce().count, highest, most_pushes);
   }
 
-  // Global relabelling: sets heights by a search that ends when it is complete or has reached
-  // `goal` tokens; these tokens then push. Returns their number.
+  // Global relabelling: a search sets the heights, until it is complete or has reached `goal`
+  // tokens. These tokens then push. Returns their number.
   __device__ int32_t relabel_and_push(int32_t goal, int most_pushes) {
     const int32_t tokens = relabel(goal);
     if (tokens > 0) push(tokens, kUnknown, most_pushes);
@@ -108,7 +110,8 @@ class Pushing {
     });
     grid_.barrier_reduce();
   }
-  // The lowest of the neighbours from the `skip`-th on, cyclically, up to kNeighbours of them.
+  // Returns the lowest of up to kNeighbours neighbours, counted cyclically from number `skip` on.
+  // Sets `second` to the second lowest height.
   __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t skip, int32_t highest,
                                       int32_t& second) const {
     const int32_t looks = min(degree, kNeighbours);

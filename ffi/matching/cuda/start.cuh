@@ -9,7 +9,7 @@
 
 namespace jaxmatch::matching {
 
-// True if all pointers and indices are in bounds. All threads return the same.
+// True if all pointers and indices are in bounds. All threads get the same result.
 __device__ inline bool graph_is_valid(MatchingGrid& grid, const MatchingState& s) {
   const BipartiteCsr& g = s.graph;
   bool bad = false;
@@ -45,10 +45,11 @@ __device__ inline void clear_mates(MatchingGrid& grid, const MatchingState& s) {
   grid.each(s.graph.m, [&](int64_t j) { s.row4col[j] = kFreeVertex; });
 }
 
-// Keeps the pairs of `start` that are edges; of several rows with the same column, the lowest.
+// Keeps the pairs of `start` that are edges. If several rows have the same column, the lowest row
+// keeps it.
 __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, const int32_t* start) {
   const BipartiteCsr& g = s.graph;
-  int32_t* const claim = s.height;  // of each column
+  int32_t* const claim = s.height;  // the lowest row that claims each column
   grid.each(g.m, [&](int64_t j) { claim[j] = INT32_MAX; });
   grid.barrier_reduce();
   for (int64_t i = grid.warp(); i < g.n; i += grid.warps()) {

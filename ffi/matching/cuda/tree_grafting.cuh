@@ -1,5 +1,6 @@
-// The last stage of "auto": disjoint trees from all free vertices of one side at once, kept from
-// phase to phase until they reach a free vertex of the other side (Azad, Buluc and Pothen 2017).
+// The last stage of "auto" grows disjoint trees from all free vertices of one side at once. A tree
+// is kept from phase to phase until it reaches a free vertex of the other side (Azad, Buluc and
+// Pothen 2017).
 #ifndef JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 #define JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 
@@ -8,12 +9,12 @@
 
 namespace jaxmatch::matching {
 
-// Search rule: a tree has one root and ends with the first free target it reaches.
+// Search rule: a tree has one root and stops growing at the first free target it reaches.
 struct TreeRule {
   const MatchingState& s;
 
   __device__ bool grows(int32_t root) const { return __ldcg(s.leaf + root) < 0; }
-  // Targets reached later by the same tree are released.
+  // Free targets that the same tree reaches later are released.
   __device__ void reach(int32_t u, int32_t root) const {
     if (atomicCAS(s.leaf + root, -1, u) != -1) {
       atomicExch(&s.target[u].parent, kNoParent);
@@ -26,7 +27,7 @@ struct TreeRule {
 
 // Every vertex of a tree is in the list, with its root. A target has a parent if and only if it is
 // in a tree, and trees share no target. If a phase finds no path, all neighbours of all trees are
-// in trees: the matching is maximum.
+// in trees, so the matching is maximum.
 class TreeGrafting {
  public:
   __device__ TreeGrafting(MatchingGrid& grid, const MatchingState& s, MatchingSide a,
@@ -38,7 +39,8 @@ class TreeGrafting {
         b_(b),
         bfs_(grid, s, TreeRule{s}, a.adj, tuning) {}
 
-  // Makes a root of each free vertex of side a. Only the mates stored at side b count.
+  // Makes each free vertex of side a a root. The matching is read from the mates of side b, and
+  // those of side a are rewritten.
   __device__ void begin() {
     grid_.each(a_.count, [&](int64_t v) {
       a_.mate[v] = kFreeVertex;
@@ -91,8 +93,8 @@ class TreeGrafting {
     });
     grid_.barrier_reduce();
   }
-  // The cover: vertices of side b in trees, and mates of the other vertices of side b. If no free
-  // vertex of side b has an edge, all matched vertices of b.
+  // Writes the cover: the vertices of side b in trees, and the mates of the other vertices of side
+  // b. If no free vertex of side b has an edge, the cover is all matched vertices of side b.
   __device__ void write_cover(bool* a_cover, bool* b_cover) {
     const bool all_of_b = load_l2(&c_.targets) == 0;
     grid_.each(b_.count, [&](int64_t u) {
@@ -106,7 +108,7 @@ class TreeGrafting {
     });
   }
 
-  // Returns the number of paths found; 0: the matching is maximum.
+  // Runs a phase. Returns the number of paths found; 0 means that the matching is maximum.
   __device__ int32_t phase() {
     const int32_t roots = load_l2(&c_.roots), targets = load_l2(&c_.targets);
     if (roots == 0 || targets == 0) return 0;
@@ -121,7 +123,7 @@ class TreeGrafting {
  private:
   __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
 
-  // Along the path from each leaf to its root, every target takes the mate of its predecessor.
+  // Along the path from each leaf to its root, every target takes the mate of its parent.
   __device__ void augment() {
     grid_.each(load_l2(&c_.found), [&](int64_t k) {
       const int32_t root = __ldcg(s_.found + k), leaf = __ldcg(s_.leaf + root);
@@ -138,8 +140,8 @@ class TreeGrafting {
     grid_.barrier_reduce();
   }
 
-  // Keeps the trees that have found no path. Targets of the other trees are released, and can be
-  // claimed by trees that are searched again.
+  // Keeps the trees that have found no path, to search them again. Releases the targets of the
+  // other trees, so that the kept trees can claim them.
   __device__ void keep_trees() {
     const SearchEntry* const from = bfs_.list();
     const int32_t turn = load_l2(&c_.turn), entries = load_l2(&c_.entries),

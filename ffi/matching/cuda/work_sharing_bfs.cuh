@@ -8,12 +8,12 @@
 namespace jaxmatch::matching {
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kStaged = 3072;  // entries of a block: so many to search, and so many that were found
+constexpr int kStaged = 3072;  // entries in each of a block's two stages: to search, and found
 #endif
 constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 
 struct WorkSharingTuning {
-  int narrow = 131072;  // with fewer entries blocks search asynchronously
+  int narrow = 131072;  // up to this many entries, blocks search asynchronously
   int patience = 150;   // microseconds without success after which a search ends
   int share = 64;       // least number of entries that one block offers to another
 };
@@ -35,7 +35,7 @@ class Patience {
   }
 
  private:
-  static constexpr int64_t kCycles = 1700;  // about a microsecond
+  static constexpr int64_t kCycles = 1700;  // clock cycles of about a microsecond
 
   int64_t patience_, since_;
   int32_t goal_, found_ = 0;
@@ -53,7 +53,7 @@ class WorkSharingBfs {
   // Searches from the first `roots` entries, until no entry is left or `goal` successes are
   // reached. control->entries is then the length of the list.
   __device__ void run(int32_t roots, int32_t goal) {
-    // Entries divided among the blocks below must fit into their stages.
+    // Below, the entries are divided among the blocks, and each share must fit into a stage.
     const int32_t narrow = min(tuning_.narrow, int(gridDim.x) * kStaged);
     int32_t first = 0, last = roots;
     while (last - first > narrow) {
@@ -80,7 +80,7 @@ class WorkSharingBfs {
     char* const stages = matching_shared + sizeof(MatchingShared);
     return reinterpret_cast<SearchEntry*>(stages) + which * kStaged;
   }
-  // The whole stage, to be flushed to a list.
+  // Joins both stages into one, which flush() then copies to a list.
   __device__ FoundEntries staging(SearchEntry* list, int32_t* listed) const {
     __syncthreads();
     if (threadIdx.x == 0) in_block().staged = 0;
@@ -122,15 +122,15 @@ class WorkSharingBfs {
   }
 
   // Each block searches the entries that it finds itself, and offers some of them to idle blocks.
-  // An idle block draws a ticket and waits for the offer of that number.
+  // An idle block draws a ticket and waits for the offer with the ticket's number.
   __device__ void work_sharing(int32_t first, int32_t last, int32_t goal) {
     MatchingShared& b = in_block();
     const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
     first += int32_t(blockIdx.x) * share;
     int now = 0, begin = 0, end = max(0, min(share, last - first));
-    int edges = INT32_MAX;  // upper bound for stage(now)
-    int staged = 0;         // of the other stage, as all threads have read it
-    bool listed = true;     // stage(now)[begin .. end) is in the list
+    int edges = INT32_MAX;  // upper bound on the edges in stage(now)
+    int staged = 0;         // number of entries in the other stage
+    bool listed = true;     // whether stage(now)[begin .. end) is in the list
     Patience patience(tuning_.patience, goal);
     for (int k = threadIdx.x; k < end; k += blockDim.x) stage(now)[k] = read(list() + first + k);
     if (threadIdx.x == 0) b.staged = b.edges = b.begin = 0;
@@ -138,7 +138,7 @@ class WorkSharingBfs {
     bool stop = false;
     while (!stop) {
       if (begin == end) {
-        // Next level of this block's trees.
+        // Go to the next level of this block's trees.
         if (staged == 0) {
           end = wait_for_offer(stage(now));
           if (end == 0) break;
@@ -171,7 +171,7 @@ class WorkSharingBfs {
                              list(),         &c_.entries, &s_};
       if (end - begin <= kFew && edges <= kFewEdges) {
         if (threadIdx.x < 32) {
-          // No other block has work: only this one can publish more.
+          // `alone`: no other block has work, so only this block can publish entries.
           const bool alone = __shfl_sync(kAllLanes, int(seen.x == 1), 0);
           search_few(stage(now) + begin, end - begin, out, patience, alone);
         }
@@ -198,11 +198,11 @@ class WorkSharingBfs {
         const int kept = offer(stage(1 - now) + b.begin, waiting, b.idle, crowded);
         staged -= waiting - kept;
       }
-      __syncthreads();  // all have read the count
+      __syncthreads();  // all threads have read the count
       if (threadIdx.x == 0) b.staged = staged;
       __syncthreads();
     }
-    // The entries found last are in no list yet.
+    // The entries found last are not in the list yet.
     if (staged > 0) {
       if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, staged);
       __syncthreads();
@@ -210,9 +210,9 @@ class WorkSharingBfs {
     }
     grid_.barrier_reduce();
   }
-  static constexpr int kFew = 32, kFewEdges = 96;  // limits for one warp
+  static constexpr int kFew = 32, kFewEdges = 96;  // limits of search_few()
   static constexpr int kRoom =
-      kStaged / 2;  // least space for the entries of a round; more than one entry needs
+      kStaged / 2;  // least space for the entries of a round; exceeds what one entry can add
 
   // The number of leading entries with at most `room` neighbours in total.
   __device__ int fitting(const SearchEntry* entries, int count, int room) {
@@ -242,9 +242,9 @@ class WorkSharingBfs {
     }
     __syncthreads();
   }
-  // Level after level by one warp, while there is little to search. Afterwards in_block().begin is
-  // the first entry found that has not been searched, and in_block().edges counts the edges from
-  // there on.
+  // One warp searches level after level, while there is little to search. Afterwards,
+  // in_block().begin is the first found entry that has not been searched, and in_block().edges
+  // counts the edges from there on.
   __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
                              Patience& patience, bool alone) {
     MatchingShared& b = in_block();
@@ -269,8 +269,8 @@ class WorkSharingBfs {
     }
     if (grid_.lane() == 0) b.begin = begin;
   }
-  // Offers the end of the stage to `idle` blocks; with `all`, the whole stage. Returns the number
-  // of entries kept.
+  // Offers entries at the end of the stage to `idle` blocks, or the whole stage with `all`. Returns
+  // the number of entries kept.
   __device__ int offer(const SearchEntry* entries, int count, int idle, bool all) {
     MatchingShared& b = in_block();
     int offers = min(max(idle, 0), count / tuning_.share - 1);
@@ -281,7 +281,7 @@ class WorkSharingBfs {
       offers = (count + size - 1) / size;
     }
     const int kept = all ? 0 : count - offers * size;
-    __syncthreads();  // all have read the base
+    __syncthreads();  // all threads have read the base
     if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, count - kept);
     __syncthreads();
     copy(list() + b.base, entries + kept, count - kept);
@@ -297,8 +297,8 @@ class WorkSharingBfs {
     }
     return kept;
   }
-  // Waits for an offer and copies its entries into the stage. Returns their number; 0: the search
-  // is over.
+  // Waits for an offer and copies its entries into the stage. Returns their number; 0 means that
+  // the search is over.
   __device__ int wait_for_offer(SearchEntry* entries) {
     MatchingShared& b = in_block();
     if (threadIdx.x == 0) {

@@ -15,10 +15,10 @@ namespace {
 
 constexpr double kNoiseNs = 1;  // approximate time of one number
 
-// Samples of a problem that are solved first: the mean of their duals is the start of the others.
-// With noise a tenth as strong as the costs, the others then take half of the time; with noise as
-// strong as the costs, little less. The duals of fewer samples, or without noise, are farther from
-// the duals of the others.
+// The number of pilots: samples of a problem that are solved first. The mean of their duals is a
+// warm start for all other samples. If noise is a tenth as strong as the costs, the other samples
+// then take half the time. If it is as strong as the costs, they take little less. The mean of
+// fewer duals, or the duals without noise, would be a worse start.
 constexpr int64_t kPilots = 8;
 
 // Memory of one thread, reused for successive samples.
@@ -38,7 +38,7 @@ struct Scratch {
   bool is_there() const { return floats && row4col; }
 };
 
-// Writes the costs of one problem under noise, in the layout of the solver.
+// Writes the noisy costs of one sample, in the layout of the solver.
 void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratch& scratch) {
   const NoiseStream& stream = o.stream[b];
   const float* cost = o.cost + b * o.entries;
@@ -49,8 +49,8 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
     for (int64_t k = 0; k < o.entries; ++k) out[k] = cost[k] + strength * out[k];
     return;
   }
-  // Moves the last column to `leave` and closes the gaps in place: a row is never written over
-  // entries still to be read.
+  // Moves the last column to `leave` and closes the gaps in place. No write overwrites an entry
+  // that is still to be read.
   for (int64_t i = 0; i < o.n; ++i) {
     for (int64_t j = 0; j < o.m; ++j) {
       out[i * o.m + j] = cost[i * o.width + j] + strength * out[i * o.width + j];
@@ -59,7 +59,8 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
   }
 }
 
-// `start`: column duals to start from, or null; `col_dual` receives those of the solution.
+// Solves one sample. `start` has column duals to start from, or is null. `col_dual` receives the
+// column duals of the solution. Returns false if memory ran out.
 bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAssignment solve,
                   const float* start, float* col_dual, const Scratch& scratch, Arena* arena) {
   perturb(o, b, sample, scratch);
@@ -88,8 +89,8 @@ bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAs
   return true;
 }
 
-// Averages the duals of each problem's pilots. The means are packed to the front. If a pilot was
-// not solved they are NaN, and the solver starts cold.
+// Averages the duals of each problem's pilots. The means move to the front of `duals`. If a pilot
+// was not solved, the means of its problem are NaN, and the solver ignores them as a start.
 void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   for (int64_t b = 0; b < o.batch; ++b) {
     const float* each = duals + b * pilots * o.m;
@@ -125,8 +126,8 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   const PerturbedOperands& o = *decoded;
   const SolveAssignment solve = pick_assignment_solver(std::max(o.n, o.m));
   std::atomic<bool> out_of_memory{false};
-  // Solves samples [begin, end) of all problems. `duals`, for the duals of the solutions, and
-  // `start` may be null.
+  // Solves samples [begin, end) of all problems. `duals` receives the column duals of the
+  // solutions. `start` has column duals to start from. Either may be null.
   const auto solve_samples = [&](int64_t begin, int64_t end, float* duals, const float* start) {
     const int64_t count = end - begin;
     const auto solve_range = [&](int64_t first, int64_t last) {
@@ -164,7 +165,7 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   return ffi::Error::Success();
 }
 
-// Noise of several samples of each problem: [batch, samples, entries].
+// Writes the noise of several samples of each problem: [batch, samples, entries].
 ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                      ffi::Result<ffi::Buffer<ffi::F32>> out, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_noise", attributes);

@@ -11,9 +11,9 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-// The samples of a problem in parts, each summed by one thread. The parts depend on the shape only,
-// so that the order of additions is the same on all machines. There are at most 64 partial sums in
-// all, or one for each problem.
+// Divides the samples of a problem into parts. One thread sums each part. The parts depend on the
+// shape only, so that the order of additions is the same on all machines. There are at most 64
+// partial sums in total, or one for each problem if there are more problems.
 struct Parts {
   int64_t count, samples;  // parts of a problem; samples of a part
 
@@ -24,8 +24,8 @@ struct Parts {
   }
 };
 
-// Adds the derivative of samples [first, last) to `sum`, without the term -by_solutions r <g_s, d>,
-// which add_parts adds.
+// Adds the derivative of samples [first, last) to `sum`. The term -by_solutions r <g_s, d> is left
+// to add_parts().
 void add_samples(const JvpOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
@@ -74,7 +74,7 @@ ffi::Error Jvp(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<f
   if (!decoded.has_value()) return decoded.error();
   const JvpOperands& o = *decoded;
   const Parts parts(o);
-  // The first part of each problem is summed in the jvp itself.
+  // The first part of each problem is summed in the memory of the jvp.
   const int64_t rest = parts.count - 1;
   const std::unique_ptr<float[]> sums(
       new (std::nothrow) float[size_t(std::max<int64_t>(1, o.batch * rest * o.entries))]);

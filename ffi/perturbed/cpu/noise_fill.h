@@ -1,4 +1,4 @@
-// Loops over the noise of one sample, on the best instruction set that the processor has.
+// Loops over the noise of one sample, compiled for the best instruction set of the processor.
 #ifndef JAXMATCH_CPU_NOISE_FILL_H_
 #define JAXMATCH_CPU_NOISE_FILL_H_
 
@@ -8,7 +8,7 @@
 
 namespace jaxmatch::perturbed {
 
-// The results have the same bits on each instruction set.
+// The results have the same bits on every instruction set.
 struct NoiseLoops {
   // Fills `out` with the noise of one sample, or with its scores, for a problem of `entries`
   // entries.

@@ -1,5 +1,5 @@
 // The target jaxmatch_perturbed_assignment on CUDA. The batched assignment kernels solve as many
-// samples at once as the workspace holds, each as a problem of its own.
+// samples at once as the workspace holds. Each sample is a separate problem.
 #include <algorithm>
 
 #include "assignment/cuda/launch.h"
@@ -72,7 +72,7 @@ __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part p
 
 ffi::Error solve_part(const PerturbedOperands& o, Part part, const NoisyProblems& p,
                       cudaStream_t stream) {
-  constexpr int kThreads = 128, kEach = 4;  // pairs
+  constexpr int kThreads = 128, kEach = 4;  // kEach pairs of entries per thread
   const int64_t blocks =
       std::min<int64_t>((o.entries / 2 + kThreads * kEach - 1) / (kThreads * kEach), 64);
   const dim3 grid(unsigned(part.count), unsigned(std::max<int64_t>(blocks, 1)));

@@ -8,9 +8,9 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-constexpr int kThreads = 128;  // of a block
-constexpr int kGroups = 8;     // of threads that share a pair's samples
-constexpr int kPairs = 32;     // of a block of `jvp_kernel`
+constexpr int kThreads = 128;  // threads of a block of `weight_kernel`
+constexpr int kGroups = 8;     // groups of threads among which the samples are divided
+constexpr int kPairs = 32;     // pairs of entries in a block of `jvp_kernel`
 constexpr unsigned kWarp = 0xffffffff;
 
 // Sum over a block, returned in its first thread.
@@ -26,7 +26,7 @@ __device__ float block_sum(float x) {
   return x;
 }
 
-// Weights of the samples, by one block for each sample.
+// Computes the weights of the samples, with one block for each sample.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ JvpOperands o) {
   const int64_t at = blockIdx.x, b = at / o.samples;
@@ -58,13 +58,13 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   }
 }
 
-// Partial sums of one thread: two entries, and the weight of the reference.
+// Partial sums of one thread: for the two entries of a pair, and for the weight of the reference.
 struct PairSums {
   float first, second, of_scores;
 };
 
-// One column of threads for each pair. Each thread sums every kGroups-th sample, and the first adds
-// the partial sums.
+// Threads with the same threadIdx.x share a pair of entries. Each of them sums every kGroups-th
+// sample, and the first one adds the partial sums.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kPairs* kGroups)
     jvp_kernel(const __grid_constant__ JvpOperands o, int tiles) {

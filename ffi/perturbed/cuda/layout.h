@@ -10,14 +10,14 @@
 
 namespace jaxmatch::perturbed {
 
-// The problems of the samples that are solved at once, and results that are not returned.
+// The noisy problems that are solved at once, and their results that are not returned.
 struct NoisyProblems {
   float *cost, *leave;
   uint8_t *row_mask, *col_mask;
   int32_t* row4col;
   float *row_dual, *col_dual, *gap;
   int32_t* copy;
-  int64_t copy_words;  // int32 of one problem, for the copy of its costs
+  int64_t copy_words;  // int32 words of one problem for the copy of its costs
   int64_t bytes;       // of all arrays
 
   // `each` is one problem. Its pointers only tell which operands are present.

@@ -1,5 +1,6 @@
-// Prices by an auction with epsilon scaling (Bertsekas, The auction algorithm, 1988), if all rows
-// and columns are matched: then any prices are a start, and those of an auction are nearly right.
+// An auction with epsilon scaling (Bertsekas, The auction algorithm, 1988) that sets the prices. It
+// is used only if all rows and columns must be matched: the solver may then start from any prices,
+// and those of an auction are nearly optimal.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
 
@@ -18,11 +19,13 @@ class Auction {
  public:
   explicit Auction(MatchingState<Int>& s) : s_(s), waiting_(size_t(s.c.rows)) {}
 
-  // Sets the prices, keeps the pairs that are exact, and the duals of these rows. Prices that are
-  // nearly right are a `warm` start, of the last scale alone. False if not all rows can be matched.
+  // Sets the prices. Keeps the pairs whose reduced cost is exactly 0, and the duals of their rows.
+  // `warm`: the prices are nearly optimal already, so only the last scale runs. Returns false if
+  // not all rows can be matched.
   bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
-    // After so many bids a matching takes about a fiftieth of the time so far.
+    // Bids per row before the feasibility test, which then takes about a fiftieth of the time spent
+    // so far.
     constexpr int64_t kBidsBeforeMatching = 8;
     bool is_known = false;
     const Int range = spread();
@@ -48,7 +51,8 @@ class Auction {
 
   Int spread() const {
     Int least = kNever, most = -kNever;
-    // At the scale of costs far above others, these could not be told apart.
+    // Costs of higher tiers (see tiers.h) are ignored: an epsilon on their scale could not tell the
+    // other costs apart.
     const double tier = s_.c.tier * std::fabs(s_.c.scale);
     for (const auto& e : s_.c.edges) {
       if (!(double(e.cost) < tier)) continue;
@@ -64,7 +68,8 @@ class Auction {
     ++size_;
   }
 
-  // Frees the rows that pay more than epsilon above their least.
+  // Starts a scale: frees each row whose reduced cost exceeds the row's minimum by more than
+  // epsilon, and queues all free rows.
   void begin(Int epsilon) {
     head_ = size_ = 0;
     for (int32_t i = 0; i < s_.c.rows; ++i) {
@@ -102,7 +107,7 @@ class Auction {
   }
 
   MatchingState<Int>& s_;
-  std::vector<int32_t> waiting_;  // a ring
+  std::vector<int32_t> waiting_;  // [rows] ring buffer of the free rows
   size_t head_ = 0;
   int64_t size_ = 0;
 };

@@ -1,6 +1,6 @@
-// Most pairs by bids that keep all reduced costs exact (augmenting row reduction: Jonker and
-// Volgenant, A shortest augmenting path algorithm for dense and sparse linear assignment problems,
-// 1987).
+// Matches most rows by bids without epsilon, which keep complementary slackness exact (augmenting
+// row reduction: Jonker and Volgenant, A shortest augmenting path algorithm for dense and sparse
+// linear assignment problems, 1987).
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_BIDS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_BIDS_H_
 
@@ -11,11 +11,11 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The best two choices of a row: edges, or to stay.
+// The two cheapest choices of a row. A choice is an edge, or kStays to leave the row unmatched.
 template <class Int>
 struct Choice {
   Int least = kNeverOf<Int>, next = kNeverOf<Int>;
-  int64_t edge = kFree, other = kFree;  // that of the least and of the next, or kStays
+  int64_t edge = kFree, other = kFree;  // choices with costs `least` and `next`
 
   void include(Int x, int64_t e) {
     if (x < least) {
@@ -40,8 +40,8 @@ Choice<Int> best_of(const MatchingState<Int>& s, int32_t i) {
   return found;
 }
 
-// Returns the rows that stay free: what they could take is held at the same price, or their bids
-// are used up.
+// Returns the rows that are still free. Such a row has no choice, or its bid would displace another
+// row without lowering the column's price, or the budget of bids is used up.
 template <class Int>
 std::vector<int32_t> hold_bids(MatchingState<Int>& s) {
   constexpr int64_t kBidsPerRow = 16;
@@ -64,7 +64,8 @@ std::vector<int32_t> hold_bids(MatchingState<Int>& s) {
       s.u[size_t(i)] = best.least;
       continue;
     }
-    // Of two equal ones, one without a row; a sole choice is taken if it is free.
+    // Between two equal choices, prefer a free column or staying unmatched. Take an only choice
+    // only if its column is free.
     const auto holder = [&](int64_t e) { return s.row4col[size_t(s.c.edges[size_t(e)].col)]; };
     const bool drops = best.least < best.next && best.next != kNeverOf<Int>;
     if (best.edge != kFree && !drops && holder(best.edge) != kNone) {

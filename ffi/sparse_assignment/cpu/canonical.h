@@ -1,9 +1,10 @@
-// Canonical form: a minimisation in whole units, in which each row has a price at which it may stay
-// alone, and columns may stay alone for nothing.
+// Canonical form of a problem: a minimisation with costs in whole units. Each row stays unmatched
+// at a cost `stay` (its price), and columns stay unmatched for free.
 //
-// A row that must be matched has the price kNever. What a column pays to stay is subtracted from
-// its edges; a column that must be matched pays more than any rearrangement costs. If all columns
-// must be matched and not all rows can be, rows and columns change places.
+// For a row that must be matched, `stay` is kNever. The cost of leaving a column unmatched is
+// subtracted from the costs of its edges. If the column must be matched, this cost exceeds that of
+// any rearrangement. If the matching must be full and there are more rows than columns, rows and
+// columns are swapped.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
 
@@ -32,30 +33,30 @@ template <class Int>
 struct EdgeOf {
   Int cost;
   int32_t col;
-  int32_t place;  // in col_ind
+  int32_t place;  // index in col_ind
 };
 
 template <class Int>
 struct CanonicalOf {
   int32_t rows = 0, cols = 0;
   bool transposed = false;
-  bool all_matched = false;    // no row and no column can stay
-  bool all_may_stay = false;   // of the rows; then no dual exceeds the price of that
+  bool all_matched = false;    // no row and no column may stay unmatched
+  bool all_may_stay = false;   // all rows may stay unmatched, so duals are bounded
   std::vector<int64_t> first;  // [rows + 1]
   std::vector<EdgeOf<Int>> edges;
   std::vector<Int> stay;    // [rows]
-  std::vector<Int> offset;  // [cols] subtracted from the edges of a column; empty: nothing
-  std::vector<bool> must;   // [cols] columns that must be matched; empty: none
-  double scale = 1;         // from costs to units
-  double tier = HUGE_VAL;   // costs from it on lie far above the others
+  std::vector<Int> offset;  // [cols] subtracted from the costs of a column's edges; empty if 0
+  std::vector<bool> must;   // [cols] whether a column must be matched; empty if none must
+  double scale = 1;         // factor from costs to units
+  double tier = HUGE_VAL;   // costs of at least this are far above all others
   bool exact = true;        // no cost was rounded
-  int64_t terms = 0;        // most costs of a solution
+  int64_t terms = 0;        // upper bound on the number of costs in a solution
 };
 
 template <class Int>
 struct MatchingState;
 
-// Costs from `limit` on are +inf.
+// Builds the canonical form of a problem. Costs of at least `limit` count as +inf.
 template <class T, class Int>
 class CanonicalForm {
  public:
@@ -64,9 +65,9 @@ class CanonicalForm {
     range_.limit = limit;
   }
 
-  // Reads the range of the costs.
+  // Checks the graph and finds the range of the costs.
   Status read() { return is_sound() ? summarize() : kInvalidGraph; }
-  // After that, writes the canonical form.
+  // Writes the canonical form. Must follow read().
   Status build() {
     const bool gives_price = p_.unmatched_cost != nullptr;
     c_.transposed = !gives_price && !is_maximum() && exist_[0] > exist_[1];
@@ -89,7 +90,7 @@ class CanonicalForm {
   }
   const CostRange& range() const { return range_; }
   bool is_integral() const { return std::is_integral_v<T> && range_.whole; }
-  // The exponents of all costs below the limit that are not zero.
+  // The exponents of all nonzero costs below the limit.
   Exponents exponents() const {
     Exponents found{};
     const double limit = range_.limit;
@@ -100,7 +101,8 @@ class CanonicalForm {
     });
     return found;
   }
-  // Whether the duals prove that nothing beyond the limit is worth its cost.
+  // True if the duals prove that no cost of `limit` or more is needed: all their reduced costs are
+  // at least 0.
   bool can_spare(const MatchingState<Int>& s) const {
     constexpr double kRoundings = 1 - 0x1p-40;
     const double scale = std::fabs(c_.scale) * kRoundings;
@@ -144,7 +146,7 @@ class CanonicalForm {
            are_below(p_.col_ind, 0, p_.row_ptr[p_.n], int32_t(p_.m));
   }
 
-  // Finds the greatest magnitude, and invalid costs.
+  // Counts the unmasked vertices and finds the range of the costs.
   Status summarize() {
     for (int64_t i = 0; i < p_.n; ++i) exist_[0] += has_row(i);
     for (int64_t j = 0; j < p_.m; ++j) exist_[1] += has_col(j);
@@ -154,7 +156,8 @@ class CanonicalForm {
     }
     return range_.invalid ? kInvalidCost : kOptimal;
   }
-  // f(cost) for all costs and prices that count, those of a maximisation negated.
+  // Calls f(cost) for each cost of an edge or of an unmatched vertex, except of masked vertices.
+  // Costs of a maximisation are negated.
   template <class F>
   void each_cost(const F& f) const {
     each_edge([&](int32_t, int32_t, int64_t k) { f(cost_at(k)); });
@@ -234,15 +237,15 @@ class CanonicalForm {
     });
   }
 
-  // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
-  // and results should hold them.
+  // Changes the unit to the largest power of two that divides all costs. The auction sets prices to
+  // any number of units, and the floats of the result should represent them exactly.
   void coarsen() {
     unsigned __int128 all = 0;
     for (const EdgeOf<Int>& e : c_.edges) all |= (unsigned __int128)(e.cost);
     if (all == 0) return;
     const bool is_low = uint64_t(all) != 0;
     const int zeros = is_low ? __builtin_ctzll(uint64_t(all)) : 64 + __builtin_ctzll(all >> 64);
-    const int finite = std::ilogb(c_.scale) + 1000;  // so that 1 / scale is
+    const int finite = std::ilogb(c_.scale) + 1000;  // keeps 1 / scale finite
     const int shift = std::min(zeros, finite);
     for (EdgeOf<Int>& e : c_.edges) e.cost >>= shift;
     c_.scale = std::ldexp(c_.scale, -shift);
@@ -251,7 +254,7 @@ class CanonicalForm {
   const SparseProblem& p_;
   const T* cost_;
   CanonicalOf<Int>& c_;
-  int64_t exist_[2] = {0, 0};  // rows and columns
+  int64_t exist_[2] = {0, 0};  // numbers of unmasked rows and columns
   CostRange range_;
   bool musts_ = false;  // some column must be matched
   UnitsOf<Int> units_;

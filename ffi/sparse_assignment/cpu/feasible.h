@@ -1,5 +1,5 @@
-// Whether all rows that must be matched can be: by a maximum matching, which takes far less time
-// than to find that prices rise without a bound.
+// Tests by a maximum matching whether all rows that must be matched can be. This takes far less
+// time than noticing that prices rise forever.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_FEASIBLE_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_FEASIBLE_H_
 
@@ -11,7 +11,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Begins with the pairs at hand, and does not change them.
+// The maximum matching starts from the pairs of `s`, which it does not change.
 template <class Int>
 bool can_match_rows(const MatchingState<Int>& s) {
   const CanonicalOf<Int>& c = s.c;

@@ -1,4 +1,4 @@
-// Results of a problem, from canonical form to the form in which it was given.
+// Converts the results of a problem from canonical form to the form of the call.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_FINISH_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_FINISH_H_
 
@@ -11,7 +11,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The sum of the costs as given: of pairs, and of what stays.
+// The sum of the given costs of all pairs and of all unmatched vertices.
 template <class T>
 double total_cost(const SparseProblem& p) {
   FullRangeSum sum;
@@ -40,7 +40,7 @@ double total_cost(const SparseProblem& p) {
     if (p.col_mask && !p.col_mask[j]) continue;
     if (p.row4col[j] == kNone) add(p.unmatched_col_cost, p.unmatched_col_dtype, j);
   }
-  // Integers come first, in two parts that doubles hold.
+  // Adds the sum of the integers in two parts that doubles represent exactly.
   const int64_t high = int64_t(whole >> 40);
   sum.add(double(high) * 0x1p40);
   sum.add(double(int64_t(whole - (__int128(high) * (int64_t{1} << 40)))));
@@ -71,7 +71,7 @@ void write_result(const SparseProblem& p, const MatchingState<Int>& s) {
     write_real(of_cols, p.result_dtype, k, double(v) * per_unit + 0.0);
   }
   write_real(p.value, p.result_dtype, 0, total_cost<T>(p));
-  // Each cost of this solution and of the optimum is wrong by half a unit at most.
+  // Rounding changes each cost of this solution and of the optimum by at most half a unit.
   double gap = c.exact ? 0 : double(c.terms) * std::fabs(per_unit);
   if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap)
     gap = std::nextafter(float(gap), INFINITY);

@@ -1,6 +1,7 @@
-// The rows that bids leave. Where they are few or near an end, a search for each is the fastest
-// way. Where many are far from one, as ties make them, searches go over the same vertices again and
-// again: updates of prices and paths for all rows at once take turns with them.
+// Matches the rows that bids leave free. If they are few or their augmenting paths are short, a
+// search for each row is fastest. With many ties, many rows have long paths, and searches visit the
+// same vertices again and again. Searches then alternate with global price updates, which find
+// paths for many rows at once.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_LEFTOVERS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_LEFTOVERS_H_
 
@@ -22,10 +23,11 @@ class Leftovers {
   Leftovers(MatchingState<Int>& s, std::vector<int32_t> left)
       : s_(s), whole_(int64_t(s.c.edges.size()) + s.c.rows), left_(std::move(left)), search_(s) {}
 
-  // Matches all of them, or lets them stay. False if there is no way.
+  // Matches every remaining row, or leaves it unmatched at its cost. Returns false if a row has no
+  // augmenting path.
   bool match() {
-    // What updates cost in vain is at most a part of what searches cost: these come first, and have
-    // twice as long after updates that were slower.
+    // Searches run first. If updates turn out slower than searches, the next searches get twice the
+    // budget. So slow updates cost at most a fraction of the time of searches.
     for (int64_t budget = whole_; !left_.empty();) {
       Rate recent;
       if (!search(budget, &recent)) return false;
@@ -42,8 +44,8 @@ class Leftovers {
   }
 
  private:
-  // Measured, in edges of a search: an edge of an update takes as long as kPerEdge; the first
-  // update with its arrays as long as kLeast searches of the whole graph.
+  // Measured. An edge of an update takes as long as kPerEdge edges of a search. The first update,
+  // which builds arrays, takes as long as kLeast searches of the whole graph.
   static constexpr double kPerEdge = 4, kLeast = 8;
   static constexpr int64_t kParts = 4;
 
@@ -51,13 +53,12 @@ class Leftovers {
     double rows = 0, work = 0;
   };
 
-  // Searches until the work exceeds the budget. `recent` becomes the rate of the last part of the
-  // work, as searches take longer when fewer ends are left.
+  // Searches until the work exceeds the budget. Sets `recent` to the rate of the last part of the
+  // work only, because searches take longer as fewer ends are left.
   bool search(int64_t budget, Rate* recent) {
     int64_t work = 0, before = 0;
     size_t left = left_.size();
     while (!left_.empty() && work <= budget) {
-      // One that is left last comes last.
       const int32_t i = left_.back();
       left_.pop_back();
       if (!search_.augment(i, &work)) return false;
@@ -82,7 +83,7 @@ class Leftovers {
     return true;
   }
 
-  // Of free rows, for which searches do it by themselves.
+  // Sets the duals of the free rows for updates. (Searches set these duals themselves.)
   bool set_duals() {
     for (const int32_t i : left_) {
       s_.u[size_t(i)] = best_of(s_, i).least;
@@ -92,7 +93,7 @@ class Leftovers {
   }
 
   MatchingState<Int>& s_;
-  const int64_t whole_;  // the work of a search that visits all
+  const int64_t whole_;  // the work of a search of the whole graph
   std::vector<int32_t> left_;
   Search<Int> search_;
   std::optional<PriceUpdates<Int>> updates_;

@@ -12,17 +12,17 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr int64_t kFree = -1, kStays = -2;
 
-// Invariants: no reduced cost c - u - v is negative, and 0 for pairs; u is at most the price of
-// staying, and that price for rows that stay. v is 0 for columns without a row, never positive
-// unless all columns have one in the end.
+// Invariants: every reduced cost c - u - v is at least 0, and is 0 for pairs. u is at most the
+// row's cost of staying unmatched, and equals it for rows that stay. Unless all columns must be
+// matched, v is at most 0, and 0 for free columns.
 template <class Int>
 struct MatchingState {
   using Edge = EdgeOf<Int>;
 
   const CanonicalOf<Int>& c;
   std::vector<Int> u, v;
-  std::vector<int64_t> pair;     // [rows] an edge, kFree or kStays
-  std::vector<int32_t> row4col;  // [cols] or kNone
+  std::vector<int64_t> pair;     // [rows] an edge, kFree, or kStays if left unmatched
+  std::vector<int32_t> row4col;  // [cols] a row or kNone
   int64_t bids = 0, searches = 0;
   Poll poll{};
 

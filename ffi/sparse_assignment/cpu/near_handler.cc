@@ -1,5 +1,5 @@
-// The target jaxmatch_near_assignment on CPU: assignments between points, of which only pairs
-// within a radius exist.
+// The target jaxmatch_near_assignment on CPU: assignments between points, which may be paired only
+// within a radius.
 #include <cmath>
 #include <vector>
 
@@ -50,7 +50,7 @@ void solve_pairs(const PointPairs<T>& pairs, SparseProblem p) {
 }
 
 struct NearProblem {
-  SparseProblem assignment;  // without a graph
+  SparseProblem assignment;  // everything but the graph
   const void *x, *y;         // [n, dims], [m, dims]
   Dtype point_dtype;
   int64_t dims;
@@ -84,7 +84,8 @@ void solve_near(const NearProblem& p) {
   solve_pairs(pairs, of);
 }
 
-// Operands: the points [..., n, dims] and [..., m, dims], the radius, and the optional ones.
+// Operands: the points [..., n, dims] and [..., m, dims], the radius, and optional operands (see
+// list_assignment()).
 ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                           ffi::Dictionary attributes) {
   Attributes given("jaxmatch_near_assignment", attributes);

@@ -1,4 +1,4 @@
-// The pairs of points within a radius, by a grid of cells.
+// Finds the pairs of points within a radius by a grid of cells.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_NEAR_PAIRS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_NEAR_PAIRS_H_
 
@@ -12,8 +12,9 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Cells as wide as the radius, or wider, in up to three coordinates; the columns' points sorted by
-// cell. Cells beside each other in the first coordinate have consecutive keys.
+// A grid over the first coordinates, at most three. Cells are at least as wide as the radius, and
+// the points of columns are sorted by cell. Cells that are neighbours in the first coordinate have
+// consecutive keys.
 template <class T>
 class Grid {
  public:
@@ -28,7 +29,7 @@ class Grid {
         most = std::max(most, at);
       }
       least_[a] = least;
-      // A little wider: quotients are rounded.
+      // Slightly wider than necessary, because quotients are rounded.
       width_[a] = std::max({p.reach() * (1 + 0x1p-40), (most - least) / kMostCells, 1e-300});
     }
     for (int64_t j = 0; j < p.m; ++j) {
@@ -57,7 +58,8 @@ class Grid {
   static constexpr int kAxes = 3, kBits = 21;
   static constexpr double kMostCells = double(1 << 20);
 
-  // From 1 on, so that there are cells on all sides; points outside are in the last ones.
+  // Cells that hold columns are numbered from 2 on. Points outside the grid get the nearest number
+  // from 0 to kMostCells + 4, so a point far outside has no column in a neighbouring cell.
   int64_t cell_of(int axis, double at) const {
     const double cell = std::floor((at - least_[axis]) / width_[axis]);
     return 2 + int64_t(std::max(-2.0, std::min(cell, kMostCells + 2)));
@@ -84,7 +86,7 @@ class Grid {
   const PointPairs<T> p_;
   const int axes_;
   double least_[kAxes], width_[kAxes];
-  std::vector<std::pair<int64_t, int32_t>> cells_;  // key and column
+  std::vector<std::pair<int64_t, int32_t>> cells_;  // the cell's key and the column, sorted
   std::vector<std::pair<int32_t, T>> found_;
 };
 

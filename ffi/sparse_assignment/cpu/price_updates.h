@@ -1,9 +1,10 @@
 // Global updates of prices (Goldberg and Kennedy, Global price updates help, 1997).
 //
-// The distance of a row is the length of the shortest alternating path to an end: a column without
-// a row, or a row that stays. If the dual of each row rises by its distance, and the price of its
-// column falls by as much, then no reduced cost becomes negative, the shortest paths from all rows
-// become tight, and no end changes its price. So it is for distances up to any bound.
+// The distance of a row is the length of the shortest alternating path to an end: a free column, or
+// a row that can stay unmatched. An update raises the dual of each row by its distance and lowers
+// the price of its column by the same amount. Then no reduced cost becomes negative, the prices of
+// free columns do not change, and the shortest paths from all rows become tight (all their reduced
+// costs are 0). If distances are capped at a bound, only paths up to this bound become tight.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
 
@@ -35,9 +36,9 @@ class PriceUpdates {
     }
   }
 
-  // Makes the shortest paths from the nearer half of the free rows tight: the others are most of
-  // the work, and some become nearer. False if a row has no path. Adds the number of edges looked
-  // at.
+  // Makes the shortest paths of the nearer half of the free rows tight. The other half would be
+  // most of the work, and some of its rows are nearer by the next update. Adds the number of
+  // scanned edges to `work`. Returns false if fewer than half of the free rows have a path.
   bool update(int64_t free_rows, int64_t* work) {
     begin();
     Int most = 0;
@@ -61,7 +62,8 @@ class PriceUpdates {
     return true;
   }
 
-  // [rows] the number of pairs on the shortest path from a row, of the path with the fewest.
+  // [rows] the number of pairs on the shortest path of each row; the smallest such number if
+  // several paths are shortest.
   std::vector<int32_t>& pairs() { return pairs_; }
 
  private:
@@ -89,7 +91,7 @@ class PriceUpdates {
     for (int64_t q = first_[size_t(j)]; q < last; ++q) f(edges_[size_t(q)]);
   }
 
-  // Labels the rows next to an end.
+  // Labels the rows that are adjacent to an end.
   void begin() {
     work_ = s_.c.rows;
     level_.clear();
@@ -114,7 +116,8 @@ class PriceUpdates {
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 
-  // Takes the nearest rows, fewest pairs first. Returns their distance.
+  // Moves the nearest rows from the heap to `level_`, those with the fewest pairs first. Returns
+  // their distance.
   Int begin_level() {
     const Int dist = heap_.front().dist;
     level_.clear();
@@ -127,7 +130,7 @@ class PriceUpdates {
     return dist;
   }
 
-  // Column j has the distance of its row.
+  // Relaxes the edges of column j, which has the same distance as its row.
   void relax(int32_t j, const Label& at) {
     const Int base = at.dist - s_.v[size_t(j)];
     const int32_t pairs = at.pairs + 1;
@@ -148,7 +151,8 @@ class PriceUpdates {
   }
 
   void move_prices(Int most) {
-    // Rows without a path move each time: all moves together stay in the range of integers.
+    // The duals of rows without a path rise in every update, so the sum of all rises is limited to
+    // the range of integers.
     most = std::min(most, kMostMoved - moved_);
     if (!s_.c.all_may_stay) moved_ += most;
     if (most == 0) return;
@@ -164,11 +168,11 @@ class PriceUpdates {
   static constexpr Int kMostMoved = Int(1) << UnitLimits<Int>::kMostOnPathBits;
 
   MatchingState<Int>& s_;
-  std::vector<int64_t> first_;  // [cols + 2] of the edges of columns
+  std::vector<int64_t> first_;  // [cols + 2] where each column's edges begin in `edges_`
   std::vector<ByCol> edges_;
   std::vector<Int> dist_;            // [rows]
-  std::vector<int32_t> pairs_;       // [rows] 0: no path is known
-  std::vector<Label> heap_, level_;  // `level_` is a queue of rows equally far, from `next_` on
+  std::vector<int32_t> pairs_;       // [rows] 0 if no path is known
+  std::vector<Label> heap_, level_;  // `level_`: queue of rows at one distance, from `next_` on
   size_t next_ = 0;
   int64_t work_ = 0;
   Int moved_ = 0;

@@ -1,4 +1,5 @@
-// Shortest augmenting paths (Dijkstra), which visit only what is nearer than the end of the path.
+// Shortest augmenting paths by Dijkstra's algorithm. A search visits only vertices that are nearer
+// than the end of its path.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
 
@@ -18,8 +19,8 @@ class Search {
   explicit Search(MatchingState<Int>& s)
       : s_(s), dist_(size_t(s.c.cols), kNever), by_(size_t(s.c.cols), kFree) {}
 
-  // Matches row `start`, or lets it or another row stay. False if there is no way. Adds the number
-  // of edges looked at.
+  // Augments along a shortest path from row `start` to a free column, or to a row that then stays
+  // unmatched. Adds the number of scanned edges to `work`. Returns false if there is no path.
   bool augment(int32_t start, int64_t* work) {
     ++s_.searches;
     work_ = 1;
@@ -35,7 +36,7 @@ class Search {
     if (least == kNever) return false;
     s_.u[size_t(start)] = least;
     relax(start, 0);
-    // Columns that are as far as the one before need no heap: ties make many of them.
+    // Columns at the current distance bypass the heap. Ties make many of them.
     Int dist = 0;
     for (size_t next = 0; dist < end_;) {
       if (next == ready_.size()) {
@@ -44,7 +45,7 @@ class Search {
         const auto [nearest, j] = heap_.back();
         heap_.pop_back();
         if (nearest >= end_) break;
-        if (nearest > dist_[size_t(j)]) continue;  // reached on a shorter way since
+        if (nearest > dist_[size_t(j)]) continue;  // a shorter path was found since
         dist = nearest;
         ready_.push_back(j);
       }
@@ -71,7 +72,7 @@ class Search {
     for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) f(k);
   }
 
-  // Row i is at a distance of `base`.
+  // Relaxes the edges of row i, whose distance is `base`.
   void relax(int32_t i, Int base) {
     const Int to_row = base - s_.u[size_t(i)];
     if (const Int stay = s_.c.stay[size_t(i)]; stay != kNever && to_row + stay < end_) {
@@ -109,7 +110,7 @@ class Search {
     s_.u[size_t(start)] += end_;
   }
 
-  // The row that an edge belongs to.
+  // The row of edge k.
   int32_t row_of(int64_t k) const {
     const auto& first = s_.c.first;
     return int32_t(std::upper_bound(first.begin(), first.begin() + s_.c.rows + 1, k) -
@@ -138,7 +139,7 @@ class Search {
 
   MatchingState<Int>& s_;
   std::vector<Int> dist_;    // [cols]
-  std::vector<int64_t> by_;  // [cols] the edge that reaches the column
+  std::vector<int64_t> by_;  // [cols] last edge of the path to each column
   std::vector<std::pair<Int, int32_t>> heap_;
   std::vector<int32_t> ready_, touched_;
   Int end_ = kNever;

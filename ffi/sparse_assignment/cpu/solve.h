@@ -7,14 +7,15 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The part of the chosen costs that rounding to 64-bit units may cost, before a problem is solved
-// in 128-bit ones: as a rule, and if the caller wants few roundings. In problems whose costs lie in
-// tiers it is kPartOfTier.
+// Largest rounding error of a solution in 64-bit units, as a part of the sum of the chosen costs.
+// If the error may be larger, the problem is solved again in 128-bit units. kPart is the default.
+// kPrecisePart is for callers that want few roundings, kPartOfTier for costs in tiers (see
+// tiers.h).
 constexpr double kPart = 0x1p-32, kPrecisePart = 0x1p-36, kPartOfTier = 0x1p-32;
 
 void solve_sparse(const SparseProblem& p, double part);
 
-// Writes a status other than OPTIMAL, and no pairs.
+// Writes `status`, which is not OPTIMAL, and results without pairs.
 void write_failure(const SparseProblem& p, Status status);
 
 }  // namespace jaxmatch::sparse_assignment

@@ -1,5 +1,6 @@
-// Assignments on sparse graphs: an auction for prices if all are matched, bids, then shortest
-// augmenting paths and updates of prices for the rows that are left.
+// Solves a sparse assignment problem. If all rows and columns must be matched, an auction sets the
+// prices first. Bids then match most rows. Shortest augmenting paths and global price updates match
+// the rest.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVER_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SOLVER_H_
 
@@ -17,7 +18,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Sets the prices to duals as given, if these are moderate.
+// Sets the prices to the given start duals if no dual is too large. Returns whether it did.
 template <class Int>
 bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
   const double most = std::ldexp(1.0, UnitLimits<Int>::kMostOnPathBits - 2);
@@ -34,7 +35,8 @@ bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
 
 template <class Int>
 bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
-  // Elsewhere prices of free columns must be 0.
+  // If columns may stay unmatched, prices of free columns must be 0, which an auction would
+  // violate.
   if (s.c.all_matched && !Auction<Int>(s).run(start_warm(p, s))) return false;
   std::vector<int32_t> left = hold_bids(s);
   if (!left.empty() && !can_match_rows(s)) return false;
@@ -45,7 +47,7 @@ bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
   return true;
 }
 
-// Whether rounding to units costs no more than that part.
+// True if rounding to units changes the cost by at most `part` of the sum of the chosen costs.
 template <class Int>
 bool is_fine(const MatchingState<Int>& s, double part) {
   if (s.c.exact) return true;
@@ -69,10 +71,10 @@ class Solver {
     if (!form.is_integral()) find_limits(form);
     if (limits_.empty()) {
       if (form.build() == kOptimal) return solve_plain(canonical);
-      find_limits(form);  // of integers that do not fit
+      find_limits(form);  // the integers do not fit into 64-bit units
     }
     for (size_t k = first_feasible_limit(); k < limits_.size(); ++k) {
-      // Below other tiers, 64 bits hardly hold the lowest one.
+      // If higher tiers are allowed (k > 0), 64 bits rarely suffice for the lowest tier.
       if ((k == 0 || form.is_integral()) && solve_below<int64_t>(limits_[k])) return;
       if (solve_below<Wide>(limits_[k])) return;
     }
@@ -90,7 +92,8 @@ class Solver {
     solve_below<Wide>(HUGE_VAL);
   }
 
-  // True if the problem is done: costs from the limit on are not worth their price.
+  // Solves the problem without costs of `limit` or more. Returns false if this does not settle it:
+  // the duals do not prove that these costs are unnecessary, or the units do not suffice.
   template <class Int>
   bool solve_below(double limit) {
     constexpr bool kNarrow = sizeof(Int) == 8;
@@ -110,7 +113,7 @@ class Solver {
     return true;
   }
 
-  // The limits between tiers, in increasing order.
+  // Finds the limits between tiers of costs, in increasing order (see tiers.h).
   void find_limits(const CanonicalForm<T, int64_t>& form) {
     if (p_.cardinality == Cardinality::kMaximum) return;
     const CostRange& range = form.range();
@@ -123,7 +126,7 @@ class Solver {
     }
   }
 
-  // Below it, all rows that must be matched can be.
+  // The index of the first limit below which all rows that must be matched can be.
   size_t first_feasible_limit() const {
     const auto is_too_low = [&](double limit) {
       CanonicalOf<Wide> canonical;

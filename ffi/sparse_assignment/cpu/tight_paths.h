@@ -13,12 +13,13 @@ namespace jaxmatch::sparse_assignment {
 template <class Int>
 class TightPaths {
  public:
-  // `pairs`: how many pairs a path from each row has. It goes on to a row that has one less: short
-  // paths leave room for others. Rows that have been visited are marked there.
+  // `pairs`: the number of pairs on the path from each row. A path continues only to a row with one
+  // pair less, so paths are short and leave room for others. Visited rows are marked in `pairs`.
   TightPaths(MatchingState<Int>& s, std::vector<int32_t>& pairs) : s_(s), pairs_(pairs) {}
 
-  // Matches some of the free rows, or lets them stay, and takes these from `left`: as many as there
-  // are such paths, until each other one meets one of these. Adds the number of edges looked at.
+  // Augments along a maximal set of disjoint paths from free rows in `left`, and removes these rows
+  // from `left`. A path may end at a row that then stays unmatched. Adds the number of scanned
+  // edges to `work`.
   void match(std::vector<int32_t>* left, int64_t* work) {
     size_t kept = 0;
     for (const int32_t i : *left) {
@@ -33,7 +34,7 @@ class TightPaths {
 
   struct Step {
     int32_t row, pairs;
-    int64_t edge;  // by which the path leaves the row, or kStays
+    int64_t edge;  // the edge on which the path leaves the row, or kStays
   };
 
   void push(int32_t i) {
@@ -59,7 +60,8 @@ class TightPaths {
     return false;
   }
 
-  // Sets the next edge with which it may go on. False if there is none.
+  // Both functions set `step.edge` to the next edge on which the path can continue, to an end or to
+  // a row. They return false if there is none.
   bool leave_to_end(Step& step) {
     if (s_.u[size_t(step.row)] == s_.c.stay[size_t(step.row)]) {
       step.edge = kStays;

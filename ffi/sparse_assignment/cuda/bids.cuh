@@ -1,9 +1,10 @@
-// Bids in rounds: each free row bids for its best column, at the same prices.
+// Bids in rounds: in each round, all free rows see the same prices, and each bids for its best
+// column.
 //
-// With an epsilon this is an auction with epsilon scaling (Bertsekas, The auction algorithm, 1988),
-// which sets prices if all rows and columns are matched. Without one all reduced costs stay exact
-// (augmenting row reduction: Jonker and Volgenant, A shortest augmenting path algorithm for dense
-// and sparse linear assignment problems, 1987).
+// With an epsilon, this is an auction with epsilon scaling (Bertsekas, The auction algorithm,
+// 1988). It sets the prices if all rows and columns must be matched. Without an epsilon,
+// complementary slackness stays exact (augmenting row reduction: Jonker and Volgenant, A shortest
+// augmenting path algorithm for dense and sparse linear assignment problems, 1987).
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
 
@@ -11,30 +12,31 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The result does not depend on the order in which threads run, nor on their number: the bid that
-// wins is the one of the least key.
+// The bid with the smallest key wins, so the result depends neither on the order nor on the number
+// of threads.
 template <class Team>
 struct Bids {
   Team team;
   const Canonical& c;
   const Workspace& w;
-  int width;            // lanes of a row, at least
+  int width;            // minimum number of lanes per row
   int64_t epsilon = 0;  // 0: exact bids
   int32_t turn = 0;     // rounds so far
-  int64_t bids = 0;     // of all rounds
+  int64_t bids = 0;     // bids in all rounds
   bool low = false;     // a price has fallen too low, as of the last round
 
   static constexpr int kRoundBits = 17, kVertexBits = 31;
   static constexpr int64_t kLowest = -(int64_t(1) << 60);
-  // One block goes on alone once so few rows are free: a round never frees more.
+  // Once at most this many rows are free, one block continues alone. A round never increases the
+  // number of free rows.
   static constexpr int32_t kFew = 64;
 
-  // The count of a round; that of the next one is cleared in it.
+  // The number of rows in the list of a round. Each round clears the count of the next one.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
 
-  // Frees the rows that pay more than epsilon above their least, and lists all that are free. The
-  // other rows get their exact duals.
+  // Frees each row whose reduced cost exceeds the row's minimum by more than epsilon, and lists all
+  // free rows. Matched rows get their exact duals.
   __device__ void begin() {
     team.sync();
     team.one([&] {
@@ -64,16 +66,17 @@ struct Bids {
     team.sync();
   }
 
-  // Later rounds have lesser keys, so that nothing needs to be cleared between rounds.
+  // Later rounds have smaller keys, so keys need not be cleared between rounds.
   __device__ uint64_t key_of(int64_t drop, int32_t i) const {
     const uint64_t rest = (uint64_t(1) << kRoundBits) - 1 - uint64_t(turn) % (1 << kRoundBits);
-    // The sign of a float, its exponent and 7 bits of its fraction, of which the greatest wins.
+    // The largest drop of a price wins. It is compared as a float with 7 bits of its fraction.
     const uint64_t size = __float_as_uint(float(drop)) >> 16;
     return (rest << 16 | (0xffff - size)) << kVertexBits | uint64_t(i);
   }
 
-  // The edge that row i bids for, and the price; kFree if it does not bid. Of two equal choices it
-  // takes a column without a row; if both have one, it is left for the searches.
+  // Returns the edge that row i bids for, and sets `level` to the price that it offers. Returns
+  // kFree if the row does not bid. Between two equal choices, it prefers a free column. If both
+  // columns are matched, the row is left for the searches.
   __device__ int32_t bid_of(int32_t i, const Choice& best, int64_t& level) const {
     int32_t edge = best.edge;
     if (epsilon == 0) {
@@ -123,7 +126,8 @@ struct Bids {
     });
   }
 
-  // Each column takes its best bid. Whoever loses it, or a bid, bids again.
+  // Each column takes its best bid. Rows that lose their column or their bid are listed for the
+  // next round.
   __device__ void take_all(int32_t count) const {
     constexpr uint64_t kVertex = (uint64_t(1) << kVertexBits) - 1;
     const int32_t* const from = list(turn);
@@ -155,13 +159,13 @@ struct Bids {
     bids += count;
     team.one([&] { listed(turn + 1) = 0; });
     team.sync();
-    low = w.control->low != 0;  // not set before the next barrier
+    low = w.control->low != 0;  // no thread sets it before the next barrier
     take_all(count);
     ++turn;
     team.sync();
   }
 
-  // The bid of one free row, by one warp.
+  // One warp finds the bid of the row in `token`.
   __device__ void bid_with(Token& token) {
     const int32_t i = token.row;
     const Choice best = best_of(c, w, i, team.lane(), kWarpSize, true);
@@ -176,7 +180,8 @@ struct Bids {
     token.key = key_of(w.price[j] - token.level, i);
   }
 
-  // Decides the bids of a round, a lane for each. By one warp.
+  // One warp decides the bids of a round, one bid per lane. Rows that are free afterwards get the
+  // new tokens.
   __device__ void take_tokens(int32_t count) {
     const bool there = team.lane() < count;
     const Token own = there ? team.s.token[team.lane()] : Token{};
@@ -196,7 +201,7 @@ struct Bids {
     if (team.lane() == 0) team.s.tokens = __popc(lanes);
   }
 
-  // Rounds of one block with a warp for each free row, without lists and atomic operations.
+  // Plays rounds in one block with one warp per free row, without lists or atomic operations.
   __device__ void play_tokens(int32_t count, int32_t last_turn, int32_t few) {
     const int32_t begun = turn >> kRoundBits;
     const int warp = team.warp_of_block();
@@ -215,12 +220,12 @@ struct Bids {
     } while (count > few && turn < last_turn && !low);
     if (int32_t(threadIdx.x) < count) list(turn)[threadIdx.x] = team.s.token[threadIdx.x].row;
     team.one([&] { listed(turn) = count; });
-    // Keys begin anew.
+    // Keys repeat after 2^kRoundBits rounds.
     if (turn >> kRoundBits != begun) clear_keys();
     team.sync();
   }
 
-  // Rounds of one block, while few are free.
+  // The first block plays rounds alone while few rows are free. Then all blocks read its counts.
   __device__ void play_alone(int32_t last_turn, int32_t few) {
     if (team.rank == 0) {
       Bids one{team.alone(), c, w, width, epsilon, turn, bids, low};
@@ -242,7 +247,8 @@ struct Bids {
     low = done.low;
   }
 
-  // Rounds until no more than `few` rows are free that can bid, or `most` rounds are over.
+  // Plays rounds until at most `few` free rows can bid, `most` rounds are over, or a price is too
+  // low.
   __device__ void play(int32_t most, int32_t few) {
     const int32_t last_turn = turn + most;
     for (;;) {
@@ -256,7 +262,7 @@ struct Bids {
     }
   }
 
-  // The difference between the greatest and the least cost.
+  // The difference between the largest and the smallest cost, at least 1.
   __device__ int64_t range() const {
     double most = -HUGE_VAL, least = -HUGE_VAL;
     team.each(c.first[c.rows], [&](int64_t k) {
@@ -269,7 +275,8 @@ struct Bids {
     return most + least >= 1 ? int64_t(most + least) : 1;
   }
 
-  // Sets prices that are nearly right. Those of a `warm` start are, up to the last scale.
+  // Sets prices that are nearly optimal. With `warm`, they already are, and only the last scale
+  // runs.
   __device__ __noinline__ void scale(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 8, kStop = 64;
     constexpr int32_t kMostRounds = 1024, kMostLastRounds = 4096;
@@ -285,7 +292,7 @@ struct Bids {
     epsilon = 0;
   }
 
-  // Pairs most rows, exactly. At most so many rounds.
+  // Matches most rows by bids without epsilon, in at most `most` rounds.
   __device__ __noinline__ void reduce(int32_t most) {
     begin();
     play(most, 0);

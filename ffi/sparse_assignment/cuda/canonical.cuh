@@ -1,5 +1,5 @@
-// Canonical form: a minimisation in whole units, in which each row has a price at which it may stay
-// alone, and columns may stay alone for nothing (see cpu/canonical.h).
+// Canonical form of a problem: a minimisation with costs in whole units. Each row stays unmatched
+// at a cost `stay`, and columns stay unmatched for free (see cpu/canonical.h).
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
 
@@ -10,22 +10,21 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Edges keep the indices that they have in the graph as given, so that of equal ones the same is
-// taken in each run.
+// Edges keep their indices in the given graph, so that each run chooses the same edge among ties.
 struct Canonical {
   int32_t rows, cols;
-  const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] of the edges of a row, of a column
-  const int32_t *order, *order_by_col;  // [edges] or null: in that order
+  const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] where edges begin
+  const int32_t *order, *order_by_col;  // [edges] the edges by row, by column; null: 0, 1, ...
   const int32_t *row, *col;             // [edges]
-  bool transposed = false;              // rows and columns have changed places
-  bool all_matched = false;             // no row and no column can stay
-  bool all_may_stay = false;            // of the rows; then no dual exceeds the price of that
+  bool transposed = false;              // rows and columns are swapped
+  bool all_matched = false;             // no row and no column may stay unmatched
+  bool all_may_stay = false;            // all rows may stay unmatched, so duals are bounded
   bool integers = false, rounded = false;
   Units units;
-  int64_t terms = 0;  // most costs of a solution
+  int64_t terms = 0;  // upper bound on the number of costs in a solution
 };
 
-// f(edge) for the lane's share of the edges of a row, or of a column.
+// Calls f(edge) for this lane's share of the edges of row x, or of column x with kOfCol.
 template <bool kOfCol = false, class F>
 __device__ void each_edge_of(const Canonical& c, int32_t x, int lane, int width, const F& f) {
   const int32_t* const first = kOfCol ? c.first_by_col : c.first;
@@ -35,13 +34,13 @@ __device__ void each_edge_of(const Canonical& c, int32_t x, int lane, int width,
   for (int64_t q = first[x] + lane; q < last; q += width) f(order ? order[q] : int32_t(q));
 }
 
-// Reads a problem, by all threads of its team.
+// All threads of a team use this to bring a problem into canonical form.
 template <class Team>
 struct Reader {
   const Team team;
   const SparseProblem& p;
   const Workspace& w;
-  const int width;  // lanes of a vertex
+  const int width;  // lanes per vertex
   Canonical& c;
 
   __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
@@ -54,7 +53,7 @@ struct Reader {
     return sign() * real_at(p.unmatched_col_cost, p.unmatched_col_dtype, j);
   }
 
-  // f(row, edge) for all edges of unmasked vertices.
+  // Calls f(row, edge) for all edges between unmasked vertices.
   template <class F>
   __device__ void each_edge(const F& f) const {
     each_by_group(team, p.n, width, [&](int64_t i, int lane, bool exists) {
@@ -66,7 +65,8 @@ struct Reader {
     });
   }
 
-  // Over all costs. `musts`: whether some column must be matched though others may stay.
+  // Finds the range of all costs. Sets `musts` if some column must be matched while others may stay
+  // unmatched.
   __device__ __noinline__ CostRange summarize(bool* musts) const {
     CostRange own;
     bool must = false;
@@ -94,7 +94,8 @@ struct Reader {
     return c.units.at(p.cost, p.cost_dtype, k, rounded);
   }
 
-  // The prices of staying, and what columns pay to stay, which their edges cost less.
+  // Writes the cost of leaving each row unmatched, and the offset of each column. An offset is the
+  // cost of leaving the column unmatched; write_costs() subtracts it from the column's edges.
   __device__ __noinline__ void write_stays() const {
     bool rounded = false;
     team.each(c.rows, [&](int64_t i) {
@@ -120,8 +121,8 @@ struct Reader {
     c.rounded |= team.any(rounded);
   }
 
-  // The costs, and the order of columns. Edges that do not exist cost kNever. False if the two
-  // directions of the graph differ.
+  // Writes the costs in units, and the edges in the order of columns. Forbidden edges cost kNever.
+  // Returns false if the two directions of the graph differ.
   __device__ __noinline__ bool write_costs() const {
     bool rounded = false, differ = false;
     int32_t* const cursor = w.list[0];
@@ -146,8 +147,8 @@ struct Reader {
     return !team.any(differ);
   }
 
-  // Takes the greatest unit that divides all costs: prices of an auction are any number of units,
-  // and results should hold them.
+  // Changes the unit to the largest power of two that divides all costs. The auction sets prices to
+  // any number of units, and the floats of the result should represent them exactly.
   __device__ __noinline__ void coarsen() const {
     const int64_t edges = p.row_ptr[p.n];
     uint64_t bits = 0;
@@ -164,7 +165,7 @@ struct Reader {
     if (bits == 0) return;
     const int zeros =
         unsigned(bits) ? __ffs(int(unsigned(bits))) - 1 : __ffs(int(unsigned(bits >> 32))) + 31;
-    const int finite = ilogb(c.units.scale) + 1000;  // so that 1 / scale is
+    const int finite = ilogb(c.units.scale) + 1000;  // keeps 1 / scale finite
     const int shift = zeros < finite ? zeros : finite;
     team.each(edges, [&](int64_t k) {
       if (w.cost[k] != kNever) w.cost[k] >>= shift;

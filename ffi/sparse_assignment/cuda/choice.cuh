@@ -1,4 +1,4 @@
-// The best two choices of a row, by some lanes of a warp.
+// The two cheapest choices of a row, which lanes of a warp find together.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CHOICE_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CHOICE_CUH_
 
@@ -6,13 +6,14 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// What a row is paired with, in place of an edge.
+// Values of `pair` that are not edges: a row not matched yet, and a row left unmatched at its cost.
 constexpr int32_t kFree = -1, kStays = INT32_MAX;
 
-// Edges, or to stay; of equal ones the first edge.
+// The two cheapest choices of a row, each an edge or kStays. Among ties, the edge with the lowest
+// index comes first.
 struct Choice {
   int64_t least = kNever, next = kNever;
-  int32_t edge = kFree, other = kFree;  // that of the least and of the next, or kStays
+  int32_t edge = kFree, other = kFree;  // choices with costs `least` and `next`
 
   __device__ void include(int64_t x, int32_t e) {
     if (x < least || (x == least && e < edge)) {
@@ -25,7 +26,8 @@ struct Choice {
       other = e;
     }
   }
-  // Of `width` consecutive lanes; each gets it. Called by all lanes.
+  // Merges the choices of `width` consecutive lanes; each of these gets the result. All lanes of a
+  // warp must call it.
   __device__ void merge(int width) {
 #pragma unroll 1
     for (int step = width / 2; step > 0; step /= 2) {
@@ -37,11 +39,11 @@ struct Choice {
       if (of_y != kFree) include(y, of_y);
     }
   }
-  // Whether the price of the edge would fall.
+  // True if a bid on `edge` lowers the price of its column.
   __device__ bool drops() const { return least < next && next != kNever; }
 };
 
-// f(edge, column, reduced cost) for the lane's share of the edges of a row.
+// Calls f(edge, column, cost - price) for this lane's share of the edges of row i.
 template <class F>
 __device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int lane, int width,
                           const F& f) {
@@ -52,7 +54,7 @@ __device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int
   });
 }
 
-// Of numbers that are not negative. Returns what was there before.
+// Atomic minimum of nonnegative numbers. Returns the old value.
 __device__ inline uint64_t least_at(int64_t* at, int64_t x) {
   return atomic_min(reinterpret_cast<uint64_t*>(at), uint64_t(x));
 }
@@ -65,7 +67,8 @@ __device__ int32_t list_free(const Team& team, const Canonical& c, const Workspa
       [](int64_t i) { return int32_t(i); });
 }
 
-// Every lane of the group gets the result. Called by all lanes of a warp.
+// The two cheapest choices of row i. Every lane of its group gets the result. All lanes of a warp
+// must call it.
 __device__ inline Choice best_of(const Canonical& c, const Workspace& w, int32_t i, int lane,
                                  int width, bool exists) {
   Choice own;

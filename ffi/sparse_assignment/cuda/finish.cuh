@@ -36,7 +36,7 @@ struct Finish {
   __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
   __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
 
-  // Whether some column that must be matched is not.
+  // True if a column that must be matched is not.
   __device__ bool misses_columns() const {
     bool misses = false;
     if (!p.unmatched_col_cost) return false;
@@ -77,8 +77,8 @@ struct Finish {
     });
   }
 
-  // Of row k, or of column k - n: the cost as given, of a pair or of staying at a given cost.
-  // Integers are returned in `whole`.
+  // For k < n, the given cost of row k: of its pair, or of leaving it unmatched. For k >= n, the
+  // given cost of leaving column k - n unmatched. Integers are returned in `whole` instead.
   __device__ double cost_of(int64_t k, int64_t& whole) const {
     const auto given = [&](const void* costs, Dtype dtype, int64_t at) {
       if (!is_integer(dtype)) return real_at(costs, dtype, at);
@@ -95,8 +95,8 @@ struct Finish {
     return pays ? given(p.unmatched_col_cost, p.unmatched_col_dtype, j) : 0;
   }
 
-  // Integers are summed in whole numbers, floats as if in twice the precision. The same for any
-  // number of threads. Only a total beyond the range is infinite, no sum of a part.
+  // Integers are summed exactly, floats as if in twice the precision. The sum is the same for any
+  // number of threads. It is infinite only if the total overflows, not if a partial sum would.
   __device__ double total_cost() const {
     const int64_t count = p.n + p.m, chunks = w.chunks(count);
     int64_t low = 0, high = 0;
@@ -128,7 +128,8 @@ struct Finish {
     return all.value();
   }
 
-  // Not inlined, like everything but rounds: inlined, it would take registers from the rounds.
+  // Not inlined, like all code outside the rounds: inlined code would take registers from the
+  // rounds.
   __device__ __noinline__ void run() const {
     if (misses_columns()) return write_failure(team, p, kInfeasible);
     write_pairs();
@@ -137,7 +138,7 @@ struct Finish {
     const double cost = total_cost();
     team.one([&] {
       write_real(p.value, p.result_dtype, 0, cost + 0.0);
-      // Each cost of this solution and of the optimum is wrong by half a unit at most.
+      // Rounding changes each cost of this solution and of the optimum by at most half a unit.
       double gap = c.rounded ? double(c.terms) * fabs(1 / c.units.scale) : 0;
       if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap) {
         gap = nextafterf(float(gap), __builtin_huge_valf());

@@ -9,14 +9,14 @@
 namespace jaxmatch::sparse_assignment {
 namespace {
 
-// As many blocks for each problem as it has work for, but no more than run at once: they wait for
-// each other at barriers.
+// Blocks of each problem: as many as have work, but no more than can run at once, because blocks
+// wait for each other at barriers.
 int blocks_of_each(const Batch& batch, const Workspace& w, int multiprocessors) {
   const int64_t most = multiprocessors / std::max<int64_t>(batch.size, 1);
   return int(std::max<int64_t>(1, std::min(w.blocks(), most)));
 }
 
-// Of the table of a warp: the same for all kernels, as results depend on it.
+// Slots of a warp's hash table. All kernels use the same number, because results depend on it.
 int64_t slots_for(const Workspace& w, const GpuLimits& gpu) {
   using Most = Shared<kManyThreads>;
   const bool few = w.vertices <= most_in(kFewSlots) ||
@@ -36,7 +36,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
   const void* const address = reinterpret_cast<const void*>(kernel);
   if (work.blocks == 1) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(address, gpu.shared_bytes));
-    constexpr int64_t kMost = 1 << 30;  // blocks of a launch
+    constexpr int64_t kMost = 1 << 30;  // most blocks of a launch
     for (int64_t first = 0; first < batch.size; first += kMost) {
       SparseBatch part = work;
       part.first = problem_at(batch.first, first);
@@ -47,7 +47,7 @@ ffi::Error launch(cudaStream_t stream, const Batch& batch, SparseBatch work, con
     }
     return ffi::Error::Success();
   }
-  // The counts of arrivals at barriers begin at zero.
+  // The counts of arrivals at barriers must start at zero.
   JAXMATCH_CUDA_CHECK(cudaMemset2DAsync(work.workspace, size_t(work.workspace_bytes), 0,
                                         sizeof(uint64_t), size_t(batch.size), stream));
   void* arguments[] = {&work};
@@ -79,7 +79,7 @@ ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::R
   work.slots = int(slots_for(layout, gpu));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
-  // Whose searches never need the table of a block.
+  // For small problems, searches never need the table of a whole block.
   const bool small = work.blocks == 1 && batch.size > gpu.multiprocessors &&
                      layout.vertices <= most_in(work.slots);
   return small ? launch<kFewThreads>(stream, batch, work, gpu)

@@ -9,8 +9,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// True if all pointers and indices stay within the arrays. (That the columns have as many edges in
-// both directions is seen when costs are read.)
+// True if all pointers and indices stay within the arrays. (Reader::write_costs() checks that both
+// directions give each column the same number of edges.)
 template <class Team>
 __device__ __noinline__ bool is_walkable(const Team& team, const SparseProblem& p) {
   const auto are_pointers = [&](const int32_t* ptr, int64_t count) {
@@ -27,14 +27,15 @@ __device__ __noinline__ bool is_walkable(const Team& team, const SparseProblem& 
   return !team.any(wrong);
 }
 
-// Lanes for each vertex, a power of two.
+// The number of lanes that share the edges of a vertex, a power of two.
 __device__ inline int width_for(int64_t edges, int64_t vertices) {
   int width = 4;
   while (width < kWarpSize && width * vertices < edges) width *= 2;
   return width;
 }
 
-// Frees all. Sets the prices from duals if these are moderate, and returns whether they are.
+// Starts with all vertices free. Sets the prices to the given start duals if all vertices must be
+// matched and no dual is too large. Returns whether it did.
 template <class Team>
 __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& p,
                                          const Workspace& w, const Canonical& c) {
@@ -59,15 +60,16 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
   return usable;
 }
 
-// Bids pair most rows. Then searches match those whose trees are small, which costs little for
-// each; price updates match the others, which costs much for all.
+// Bids match most rows. Searches then match the rows with small search trees, at a low cost for
+// each row. Price updates match the remaining rows together, at a high cost for each update.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
                              bool warm, char* tables, int32_t slots, int64_t& bids_made,
                              int64_t& rounds) {
   constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
   Bids<Team> bids{team, c, w, width};
-  // Elsewhere prices of free columns must be 0.
+  // If columns may stay unmatched, prices of free columns must be 0, which an auction would
+  // violate.
   if (c.all_matched) bids.scale(warm);
   bids.reduce(kFirstRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};

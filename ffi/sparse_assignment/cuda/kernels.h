@@ -8,11 +8,11 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The first problem of a batch, and the memory of all.
+// The first problem of a batch, and the memory of all its problems.
 struct SparseBatch {
   SparseProblem first;
   int blocks;  // of each problem
-  int slots;   // of the table of a warp
+  int slots;   // of a warp's hash table
   bool state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // of each problem
@@ -20,7 +20,7 @@ struct SparseBatch {
 
 using SparseKernel = void (*)(SparseBatch);
 
-// With so many threads in a block: few for many small problems.
+// Threads of a block. kFewThreads is for batches of many small problems.
 constexpr int kManyThreads = 512, kFewThreads = 128;
 
 template <int kThreads>

@@ -32,8 +32,8 @@ ffi::Error launch(cudaStream_t stream, const NearPairs<T>& pairs, int64_t batch)
 }
 
 // Operands: the points [..., n, dims] and [..., m, dims], the radius, and the strips of NearPairs.
-// Results: with the operand `row_ptr` the columns and the distances of the pairs, else the number
-// of pairs of each row.
+// Results: if the operand `row_ptr` is given, the columns and the distances of the pairs; else the
+// number of pairs of each row.
 template <class T>
 ffi::Error near_pairs(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       Attributes& given) {

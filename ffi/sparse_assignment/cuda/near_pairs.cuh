@@ -1,4 +1,5 @@
-// The pairs of points within a radius on CUDA: counted, then written, by a warp for each row.
+// Finds the pairs of points within a radius on CUDA, with one warp per row. One launch counts the
+// pairs, another one writes them.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_NEAR_PAIRS_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_NEAR_PAIRS_CUH_
 
@@ -10,26 +11,27 @@
 namespace jaxmatch::sparse_assignment {
 
 // Columns are sorted by strip, then by their first coordinate. A strip is a cell of the second and
-// the third coordinate, at least as wide as the radius: second + (third << kStripBits).
+// the third coordinate, at least as wide as the radius. Its number is second + (third <<
+// kStripBits).
 constexpr int kStripBits = 15;
 
 template <class T>
 struct NearPairs {
-  PointPairs<T> points;  // whose radius `problem_of` loads
-  const void* radius;    // of each problem of a batch
+  PointPairs<T> points;  // problem_of() sets the radius
+  const void* radius;    // [batch]
   Dtype radius_dtype;
-  const int32_t* strip_of_row;  // [n]; below 0: the row has no pair
-  const int32_t* strip;         // [m] sorted; columns without a pair are at the end
-  const T* first_coordinate;    // [m] in that order
-  const int32_t* col;           // [m] in that order
-  const int32_t* row_ptr;       // [n + 1] where the pairs of each row go; null: they are counted
-  int64_t capacity;             // pairs that there is room for
+  const int32_t* strip_of_row;  // [n] strip of each row; negative: the row has no pairs
+  const int32_t* strip;         // [m] strips of columns, sorted; columns without pairs are last
+  const T* first_coordinate;    // [m] in the order of `strip`
+  const int32_t* col;           // [m] in the order of `strip`
+  const int32_t* row_ptr;       // [n + 1] where to write the pairs of each row; null: count them
+  int64_t capacity;             // number of pairs that fit
   int32_t* count;               // [n]
   int32_t* col_ind;             // [capacity]
   T* cost;                      // [capacity]
 };
 
-// Problem `b` of a batch, whose first is p.
+// Problem b of the batch whose first problem is p.
 template <class T>
 __device__ NearPairs<T> problem_of(NearPairs<T> p, int64_t b) {
   const int64_t n = p.points.n, m = p.points.m;
@@ -51,9 +53,9 @@ __device__ NearPairs<T> problem_of(NearPairs<T> p, int64_t b) {
   return p;
 }
 
-// The first column in a strip whose first coordinate is not more than `reach` below x, or the first
-// one that is more than `reach` above. Differences are rounded as those of distances, and so are
-// monotone.
+// Columns of a strip are candidates if their first coordinate is within `reach` of x. Returns the
+// first candidate, or with `above` the column after the last one. Differences are rounded as in
+// distances. Rounding is monotone, so bisection finds the bound.
 template <class T>
 __device__ int32_t bound_of(const NearPairs<T>& p, int32_t strip, double x, double reach,
                             bool above) {
@@ -81,7 +83,8 @@ __device__ void pairs_of_row(const NearPairs<T>& p, int64_t i) {
   const int32_t own = p.strip_of_row[i];
   int32_t begin = 0, end = 0;
   if (own >= 0 && lane < strips) {
-    // Cells are numbered from 1 on, so that there is one on each side.
+    // A strip at the border of the grid has neighbours outside the grid. No column has their
+    // numbers.
     int32_t strip = own;
     if (axes > 1) strip += lane % 3 - 1;
     if (axes > 2) strip += (lane / 3 - 1) * (1 << kStripBits);

@@ -1,9 +1,9 @@
-// A shortest augmenting path from a free row, by a warp or a block.
+// A warp or a block finds a shortest augmenting path from a free row.
 //
-// Labels of columns are corrected in steps, each of which scans those columns that are nearest, as
-// many as there are threads for, and none that are farther than the end of the path. The labels in
-// the end do not depend on the order: the distance, then the number of pairs on the way (so that
-// parents make no cycle at distance zero), then the edge.
+// This is a label-correcting search. Each step scans the nearest waiting columns, about as many as
+// there are threads for, but none farther than the nearest end found so far. Labels are compared by
+// distance, then by the number of pairs on the path, then by its last edge, so the final labels do
+// not depend on the order of threads. The number of pairs prevents cycles of length 0.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 
@@ -16,12 +16,12 @@ namespace jaxmatch::sparse_assignment {
 // Labels of columns in a hash table.
 struct Table {
   Labels& labels;
-  int64_t *dist, *from;  // the distance; that with which a chosen column is scanned
-  uint64_t* by;          // pairs on the way (high bits), and the edge
+  int64_t *dist, *from;  // distance; the distance used to scan a chosen column
+  uint64_t* by;          // number of pairs on the path (high bits), and its last edge
   int32_t *from_hops, *dirty, *chosen;
   int32_t* col;   // or kNone
   int32_t slots;  // a power of two
-  int32_t most;   // columns, at most
+  int32_t most;   // limit on the number of columns
 
   __device__ Table(Labels& labels, char* base, int32_t slots)
       : labels(labels), slots(slots), most(int32_t(most_in(slots))) {
@@ -46,12 +46,12 @@ struct Table {
       if (there == kNone) return kNone;
     }
   }
-  // The same after its insertion. kNone if the table is full.
+  // The slot of a column, which is inserted if it is new. kNone if the table is full.
   __device__ int32_t insert(int32_t j) const {
     for (int32_t s = first_slot(j);; s = (s + 1) & (slots - 1)) {
       int32_t there = *static_cast<volatile int32_t*>(&col[s]);
       if (there == kNone) {
-        // Each thread may add one more than `most`. Some slots stay empty.
+        // Concurrent threads may each exceed `most` by one column. Some slots stay empty.
         const bool full = *static_cast<volatile int32_t*>(&labels.used) >= most;
         there = full ? *static_cast<volatile int32_t*>(&col[s]) : atomicCAS(&col[s], kNone, j);
         if (there == kNone && full) {
@@ -67,7 +67,7 @@ struct Table {
     }
   }
 
-  // f(slot) for all columns that have labels.
+  // Calls f(slot) for all columns in the table.
   template <class Team, class F>
   __device__ void each_used(const Team& team, const F& f) const {
     team.each(slots, [&](int64_t s) {
@@ -92,9 +92,10 @@ struct PathSearch {
   const int width;
   int32_t start = kNone;
   int64_t least = 0, end = kNever;
-  int share = 1;  // of 4, between the nearest and the farthest column that waits: is scanned
+  int share = 1;  // quarters of the range of waiting columns that a step scans
 
-  // Ends of paths: columns without a row, and rows that stay.
+  // A path ends at a free column j, or at a row i that then stays unmatched. Such a row is encoded
+  // as kRowEnd + i.
   static constexpr uint64_t kRowEnd = uint64_t(1) << 30;
 
   __device__ void clear() {
@@ -107,17 +108,17 @@ struct PathSearch {
     });
     team.one([&] {
       t.labels = {kNever, ~uint64_t(0), 0, 1, 0, 0, 0};
-      t.chosen[0] = kNone;  // the row that begins
+      t.chosen[0] = kNone;  // stands for the start row
     });
     end = kNever;
     share = 1;
-    // Each warp finds the least of the row that begins.
+    // Each warp finds the smallest reduced cost of the start row.
     least = best_of(c, w, start, team.lane(), kWarpSize, true).least;
     team.sync();
   }
 
-  // f(end or column, is it an end, distance, pairs on the way and edge) for what the chosen columns
-  // reach nearer than the end.
+  // Calls f(x, is_end, distance, path) for each column or end x that the chosen columns reach at a
+  // distance below `end`. `path` is a value of `by`.
   template <class F>
   __device__ void each_reached(const F& f) const {
     each_by_group(team, t.labels.chosen, width, [&](int64_t k, int lane, bool there) {
@@ -135,9 +136,10 @@ struct PathSearch {
     });
   }
 
-  // Chooses more of the columns that wait, if the last step had threads for more.
+  // Adapts `share` to how well the last step used the threads.
   __device__ void adapt() {
-    // Of the largest blocks, so that the steps are the same for all: ties depend on them.
+    // Always the threads of the largest blocks, so that blocks of all sizes make the same steps.
+    // Ties depend on the steps.
     constexpr int kThreads = std::is_same_v<Team, WarpTeam> ? kWarpSize : kManyThreads;
     const int32_t groups = kThreads / width, scanned = t.labels.chosen;
     if (scanned * 2 < groups) share = min(share * 2, 4);
@@ -145,7 +147,7 @@ struct PathSearch {
   }
   // Chooses the columns to scan. False if there is none.
   __device__ bool choose() const {
-    uint64_t nearest = ~uint64_t(0), farthest = ~uint64_t(0);  // the farthest negated
+    uint64_t nearest = ~uint64_t(0), farthest = ~uint64_t(0);  // `farthest` is a complement
     const auto waits = [&](int32_t s) { return t.dirty[s] != 0 && t.dist[s] < end; };
     t.each_used(team, [&](int32_t s) {
       if (!waits(s)) return;
@@ -167,7 +169,7 @@ struct PathSearch {
     return true;
   }
 
-  // Lowers distances.
+  // First pass of a step: lowers distances.
   __device__ void scan_distances() const {
     each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t) {
       if (is_end) {
@@ -179,7 +181,7 @@ struct PathSearch {
       if (least_at(&t.dist[s], dist) > uint64_t(dist)) t.by[s] = ~uint64_t(0);
     });
   }
-  // Sets the ways of the columns at these distances.
+  // Second pass of a step: sets the last edges of the paths at these distances.
   __device__ void scan_ways() const {
     each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t by) {
       if (is_end) {
@@ -210,12 +212,13 @@ struct PathSearch {
     return end == kNever ? kNoWay : kFound;
   }
 
-  // The row that stays at the end, or kNone.
+  // The row that the path leaves unmatched, or kNone.
   __device__ int32_t row_end() const {
     const uint64_t at = t.labels.end_by >> 32;
     return at >= kRowEnd ? int32_t(at - kRowEnd) : kNone;
   }
-  // f(edge) for the edges of the path from its end on, by one thread. f may change pairs.
+  // One thread calls f(edge) for the edges of the path, from its end to its start. f may change the
+  // pairs of rows.
   template <class F>
   __device__ void each_on_path(const F& f) const {
     const int32_t stays = row_end();

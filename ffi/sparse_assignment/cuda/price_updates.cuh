@@ -1,13 +1,15 @@
 // Augmenting paths for many free vertices at once, after a global update of prices (Goldberg and
 // Kennedy, Global price updates help, 1997).
 //
-// The distance of a row is the length of the shortest alternating path to an end: a column without
-// a row, or a row that stays. If the dual of each row rises by its distance, and the price of its
-// column falls by as much, then reduced costs stay exact, the shortest paths from all rows become
-// tight, and no end changes its price. Paths to different ends have no row in common, so each end
-// takes one of the free rows that are nearest to it.
+// The distance of a row is the length of the shortest alternating path to an end: a free column, or
+// a row that can stay unmatched. An update raises the dual of each row by its distance and lowers
+// the price of its column by the same amount. Then no reduced cost becomes negative, the prices of
+// free columns do not change, and the shortest paths from all rows become tight (all their reduced
+// costs are 0). Shortest paths to different ends share no row, so each end takes one of the free
+// rows whose paths lead to it.
 //
-// If all rows and columns will be matched, their roles can change: free rows are the ends then.
+// If all rows and columns must be matched, their roles can be swapped: paths then lead from free
+// columns to free rows.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PRICE_UPDATES_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PRICE_UPDATES_CUH_
 
@@ -15,7 +17,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Rows and their columns, or columns and their rows: `own` vertices have labels.
+// The two sides of the graph. Own vertices are the rows, or the columns with kOfCols; they have
+// labels. Other vertices are those of the opposite side.
 template <bool kOfCols>
 struct Sides {
   const Canonical& c;
@@ -27,12 +30,12 @@ struct Sides {
   __device__ int64_t* other_dual() const { return kOfCols ? w.u : w.price; }
   __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : c.row[edge]; }
   __device__ int32_t other(int32_t edge) const { return kOfCols ? c.row[edge] : c.col[edge]; }
-  // The edge of a vertex, or kFree, or kStays.
+  // The edge with which own vertex x is paired, or kFree, or kStays.
   __device__ int32_t pair(int32_t x) const {
     if (!kOfCols) return w.pair[x];
     return w.owner[x] == kNone ? kFree : w.pair[w.owner[x]];
   }
-  // The vertex that is paired with an other one, or kNone.
+  // The own vertex that is paired with other vertex y, or kNone.
   __device__ int32_t holder(int32_t y) const {
     if (!kOfCols) return w.owner[y];
     return w.pair[y] == kFree ? kNone : c.col[w.pair[y]];
@@ -43,7 +46,7 @@ struct Sides {
     w.owner[c.col[edge]] = c.row[edge];
   }
 
-  // f(edge) for the lane's share of the edges of a vertex of either side.
+  // Both call f(edge) for this lane's share of the edges of a vertex.
   template <class F>
   __device__ void each_of_own(int32_t x, int lane, int width, const F& f) const {
     each_edge_of<kOfCols>(c, x, lane, width, [&](int32_t k) {
@@ -58,15 +61,16 @@ struct Sides {
   }
 };
 
-// Labels are corrected in steps from a queue of vertices until none is nearer. In the end they do
-// not depend on the order: the distance, then the number of pairs on the way (so that ways make no
-// cycle at distance zero), then the edge.
+// A label-correcting search. Each step relaxes the edges of the vertices in a queue, until no label
+// improves. Labels are compared by distance, then by the number of pairs on the path, then by its
+// first edge, so the final labels do not depend on the order of threads. The number of pairs
+// prevents cycles of length 0.
 template <class Team, bool kOfCols>
 struct PriceUpdate {
   const Team team;
   const Canonical& c;
   const Workspace& w;
-  const int width;  // lanes of a vertex
+  const int width;  // lanes per vertex
   const Sides<kOfCols> g{c, w};
 
   static constexpr uint64_t kNoWay = ~uint64_t(0);
@@ -76,8 +80,8 @@ struct PriceUpdate {
     return pair != kFree && pair != kStays;
   }
 
-  // Sets the duals of free vertices, and the distances of those next to an end, which it puts into
-  // the first queue.
+  // Sets the duals of free vertices and the labels of vertices adjacent to an end. Queues the
+  // labelled vertices that are paired.
   __device__ void begin() const {
     team.one([&] { w.control->queued[0] = w.control->queued[1] = 0; });
     team.each(g.others(), [&](int64_t y) { w.chosen_by_other[y] = INT32_MAX; });
@@ -113,7 +117,8 @@ struct PriceUpdate {
     team.sync();
   }
 
-  // f(vertex, its distance by way of a vertex of the queue, and that way).
+  // Calls f(x, distance, path) for each own vertex x that a vertex of the queue reaches within a
+  // distance of `most`. `path` is a value of `by`.
   template <class F>
   __device__ void each_reached(const int32_t* queue, int32_t count, int64_t most,
                                const F& f) const {
@@ -121,8 +126,8 @@ struct PriceUpdate {
       if (!there) return;
       const int32_t x = queue[k];
       const uint64_t by = w.by[x];
-      // The same step has lowered this label. Whichever vertex did is in a queue until the label
-      // has a way, and then this one is.
+      // This step has lowered the label, and its path is not set yet. The vertex that lowered it
+      // stays in a queue until the path is set. Then this vertex is queued again.
       if (by == kNoWay) return;
       const int32_t y = g.other(g.pair(x));
       const int64_t base = w.dist[x] - g.other_dual()[y];
@@ -150,25 +155,24 @@ struct PriceUpdate {
     team.sync();
   }
 
-  // Lists the free vertices of this side, in order. Returns their number.
+  // Lists the free own vertices in order. Returns their number.
   __device__ int32_t list_own_free() const {
     return compact(
         team, g.count(), w.of_warps, w.list[0],
         [&](int64_t x) { return g.pair(int32_t(x)) == kFree; },
         [](int64_t x) { return int32_t(x); });
   }
-  // The greatest distance of the free vertices.
+  // The largest distance of a free vertex.
   __device__ int64_t farthest(int32_t count) const {
-    uint64_t most = ~uint64_t(0), none = 0;  // negated
+    uint64_t most = ~uint64_t(0), none = 0;  // the complement of the distance
     team.each(count, [&](int64_t k) { most = min(most, ~uint64_t(w.dist[w.list[0][k]])); });
     team.least_of_each(most, none);
     return int64_t(~most);
   }
 
-  // Sets the labels of all vertices that are no farther than the farthest free one, and returns the
-  // distance of that one.
+  // Labels all vertices up to the distance of the farthest free vertex, and returns this distance.
   __device__ int64_t find(int32_t count) const {
-    constexpr int kEvery = 4;  // steps, after which what is too far is looked at again
+    constexpr int kEvery = 4;  // steps between two updates of the limit `most`
     int32_t* const queued = w.control->queued;
     begin();
     int64_t most = kNever;
@@ -194,7 +198,8 @@ struct PriceUpdate {
   }
 
   __device__ int32_t way_of(int32_t x) const { return int32_t(w.by[x] & UINT32_MAX); }
-  // What chooses a free vertex for the end of a way: a row that stays, or a vertex without a pair.
+  // Follows the path from x to its end: a row that then stays unmatched, or an unpaired vertex.
+  // Returns the entry that names the free vertex chosen for this end.
   __device__ int32_t* end_of(int32_t x) const {
     for (;;) {
       const int32_t edge = way_of(x);
@@ -217,8 +222,8 @@ struct PriceUpdate {
     }
   }
 
-  // Matches some of the free vertices, or lets them stay. Adds to `moved`, the sum of the moves of
-  // vertices without a way, which nothing else bounds.
+  // Matches some of the free vertices, or leaves rows unmatched. Adds to `moved`, the sum of all
+  // rises of a dual without a path. Nothing else bounds such duals.
   __device__ __noinline__ Status match_some(int64_t& moved) const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
     const int32_t count = list_own_free();
@@ -243,13 +248,14 @@ struct PriceUpdate {
   }
 };
 
-// Matches all free rows, or lets them stay. Counts the updates.
+// Matches all free rows, or leaves them unmatched at their cost. Adds the number of updates to
+// `updates`.
 template <class Team>
 __device__ Status match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
                                    int width, int64_t& updates) {
   Status status = kOptimal;
   int64_t moved = 0;
-  // Of rows first, which gives free rows duals.
+  // The first update is one of rows, because it sets the duals of free rows.
   for (bool of_cols = false; status == kOptimal && list_free(team, c, w) > 0;
        of_cols = c.all_matched && !of_cols) {
     ++updates;

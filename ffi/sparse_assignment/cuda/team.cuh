@@ -1,4 +1,5 @@
-// The threads that solve a problem of sparse assignment, and how they share out its vertices.
+// The threads that solve a problem of sparse assignment, and how they divide its vertices among
+// themselves.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_TEAM_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_TEAM_CUH_
 
@@ -8,32 +9,32 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The bid of a free row, while few are free.
+// The bid of one free row, used while few rows are free.
 struct alignas(16) Token {
   int64_t level;
   uint64_t key;
-  int32_t row, edge, before;  // `before` has the column of the edge
+  int32_t row, edge, before;  // `before`: the row that has the edge's column now
 };
 
-// In the shared memory of a block.
+// The shared memory of a block.
 template <int kThreads>
 struct alignas(16) Shared {
   Token token[kThreads / kWarpSize];
   int32_t tokens, low;
   uint64_t slots[2][kThreads / kWarpSize];
-  uint64_t barriers;  // that the block has passed
+  uint64_t barriers;  // number of barriers that the block has passed
   Labels labels[kThreads / kWarpSize], of_block;
   SparseProblem problem;
   Workspace workspace;
 
-  // Tables of searches follow, then the state, if it fits.
+  // The hash tables of searches follow, then the state of the problem if it fits.
   __device__ char* tables() { return reinterpret_cast<char*>(this + 1); }
   JAXMATCH_HOST_DEVICE static int64_t bytes_of_tables(int64_t slots) {
     return kThreads / kWarpSize * slots * kSlotBytes;
   }
 };
 
-// One warp, with the functions of a team.
+// One warp, with the interface of a team.
 struct WarpTeam {
   __device__ int lane() const { return int(threadIdx.x) % kWarpSize; }
   __device__ int thread() const { return lane(); }
@@ -57,7 +58,8 @@ struct WarpTeam {
   }
 };
 
-// f(k, lane, exists) by all lanes of a warp, of which `width` consecutive ones share the index k.
+// All lanes of a warp call f(k, lane, exists). Groups of `width` consecutive lanes share an index
+// k, which exists if k < count.
 template <class Team, class F>
 __device__ void each_by_group(const Team& team, int64_t count, int width, const F& f) {
   const int groups = kWarpSize / width, group = team.lane() / width, lane = team.lane() % width;
@@ -68,13 +70,13 @@ __device__ void each_by_group(const Team& team, int64_t count, int width, const 
   }
 }
 
-// f(k, exists) by all lanes of a warp, of which each has an index of its own.
+// All lanes of a warp call f(k, exists), each with a different index k.
 template <class Team, class F>
 __device__ void each_by_lane(const Team& team, int64_t count, const F& f) {
   each_by_group(team, count, 1, [&](int64_t k, int, bool exists) { f(k, exists); });
 }
 
-// Appends the numbers of those lanes that have one. Called by all lanes.
+// Appends x of each lane for which `has` is true. All lanes of a warp must call it.
 __device__ inline void append(int32_t* list, int32_t* count, int lane, bool has, int32_t x) {
   const unsigned lanes = __ballot_sync(kAllLanes, has);
   if (lanes == 0) return;
@@ -84,8 +86,8 @@ __device__ inline void append(int32_t* list, int32_t* count, int lane, bool has,
   if (has) list[place] = x;
 }
 
-// Writes value(k) to `list` for those k < count for which keep(k), in order. Returns their number.
-// `of_warps` has room for a number from each warp.
+// Writes value(k) to `list` for each k < count with keep(k), in order. Returns their number.
+// `of_warps` is scratch with one entry per warp.
 template <class Team, class Keep, class Value>
 __device__ int32_t compact(const Team& team, int64_t count, int32_t* of_warps, int32_t* list,
                            const Keep& keep, const Value& value) {

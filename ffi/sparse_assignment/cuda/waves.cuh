@@ -1,5 +1,6 @@
-// Waves of searches from many free rows at once. A search keeps its path if no earlier one of the
-// wave moves a column that it moves: prices of others only fall, which makes its columns no nearer.
+// Waves of searches from many free rows at once. A search keeps its path if no earlier search of
+// the wave changes a column that it changes. Changes of other columns do no harm: prices only fall,
+// so no shorter path appears.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_WAVES_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_WAVES_CUH_
 
@@ -13,15 +14,15 @@ struct Waves {
   Team team;
   const Canonical& c;
   const Workspace& w;
-  int width;          // lanes of a row
+  int width;          // minimum number of lanes per row
   char* tables;       // in shared memory
-  int32_t slots;      // of a warp
+  int32_t slots;      // slots of a warp's hash table
   int64_t steps = 0;  // waves so far
 
-  // So few are made by a block each, even of the largest trees.
+  // Up to this many searches get a whole block each, however large their trees are.
   static constexpr int kFewSearches = 128;
 
-  // Where a search of a wave records what it found, `room` columns each.
+  // Where a search records what it found. A record has space for `room` columns.
   struct Record {
     Search* search;
     int64_t* dist;
@@ -31,7 +32,7 @@ struct Waves {
     return {w.search + k, w.moved_dist + k * room, w.moved + k * room, w.path + k * (room + 1)};
   }
 
-  // Of this wave. Slow blocks may still look at that of the last one.
+  // The counts of this wave. Slow blocks may still read the counts of the last wave.
   __device__ Control::Tally& tally() const { return w.control->tally[steps % 2]; }
   __device__ uint64_t claim_of(int64_t k) const {
     return uint64_t(INT32_MAX - steps) << 32 | uint64_t(k);
@@ -59,13 +60,14 @@ struct Waves {
       atomic_min(&w.claim[j], claim_of(k));
     });
     group.sync();
-    // A path may also lead through columns that are as far as its end.
+    // The path may also contain columns that are as far away as its end.
     group.each(labels.path,
                [&](int64_t q) { atomic_min(&w.claim[c.col[r.path[q]]], claim_of(k)); });
     group.one([&] { r.search->listed = labels.listed; });
   }
 
-  // Moves the prices and the pairs of search k, if it has all its columns. By a warp.
+  // One warp changes the prices and pairs as search k found them, if this search has claimed all
+  // its columns.
   __device__ void move(int64_t k, const Record& r) const {
     const Search found = *r.search;
     if (found.outcome != kFound) return;
@@ -97,7 +99,8 @@ struct Waves {
     if (found.stays != kNone) w.pair[found.stays] = kStays;
   }
 
-  // The searches of the next wave: those that did not keep their path, then new ones.
+  // Lists the start rows of the next wave: first the rows whose searches were in conflict, then new
+  // rows.
   __device__ void fill(int32_t count, int32_t most) const {
     if (team.rank != 0) return;
     const Team block = team.alone();
@@ -115,7 +118,7 @@ struct Waves {
     });
   }
 
-  // A search by a warp or a block.
+  // A warp or a block makes search k and records it.
   template <class Group>
   __device__ void search(const Group& group, const Table& table, int64_t k, int32_t start,
                          int64_t room) const {
@@ -124,15 +127,16 @@ struct Waves {
     write_record(path, k, record(k, room), outcome);
   }
 
-  // Waves of searches until all rows of the list have been matched or need a larger table, or few
-  // searches keep their paths. Few searches are made by a block each, many by a warp each;
-  // `by_blocks`: never so many.
+  // Plays waves until each listed row is matched or needs a larger table, or until too few searches
+  // keep their paths. In a wave of few searches, each gets a block; otherwise each gets a warp.
+  // With `by_blocks`, all waves are that small.
   __device__ __noinline__ void play(int32_t count, bool by_blocks) {
-    constexpr int32_t kFewMoves = 8;  // one of so many searches
+    constexpr int32_t kFewMoves = 8;  // stop if conflicts exceed kept paths by this factor
     const int warp = team.warp_of_block();
     const Table of_warp(team.s.labels[warp], tables + warp * slots * kSlotBytes, slots);
     const Table of_block(team.s.of_block, tables, slots * Team::kTeamWarps);
-    // Searches of a wave, and columns of a search.
+    // `room` and `own_room`: columns that a search may record. `few`: searches of a wave with a
+    // block each.
     const int64_t room = min(w.vertices, int64_t(of_block.most)), own_room = w.recorded();
     const int64_t few = min(int64_t(kFewSearches), w.waves() * own_room / room);
     team.sync();

@@ -13,30 +13,30 @@ namespace jaxmatch::sparse_assignment {
 
 using team::kMostBlocks, team::Slots;
 
-// The labels of a whole search. Columns have labels of their own.
+// Values of one search as a whole. The labels of its columns are in a Table.
 struct Labels {
   int64_t end;           // the distance of the nearest end found so far
-  uint64_t end_by;       // that end, and the edge that leads there
-  int32_t used;          // slots of a table
-  int32_t chosen;        // slots of the step
-  int32_t full;          // the table had no slot for a column
-  int32_t listed, path;  // lengths of what is recorded
+  uint64_t end_by;       // that end (high bits), and the edge that leads to it
+  int32_t used;          // number of used slots of the table
+  int32_t chosen;        // number of columns to scan in this step
+  int32_t full;          // nonzero if the table had no slot for a column
+  int32_t listed, path;  // numbers of recorded columns and path edges
 };
 
-// What the blocks of a problem share.
+// Values that the blocks of a problem share.
 struct Control {
-  int32_t listed[3];  // rows, in rounds in turn
-  int32_t low;        // a price has fallen too low
-  int32_t wrong;      // some row or column that must be matched cannot be
-  int32_t batch;      // searches of a wave
-  int32_t next;       // the first row that no wave has searched from
+  int32_t listed[3];  // lengths of lists of free rows; round r uses entry r % 3
+  int32_t low;        // nonzero if a price has fallen too low
+  int32_t wrong;      // nonzero if a row or column that must be matched cannot be
+  int32_t batch;      // number of searches in the wave
+  int32_t next;       // index in list[0] of the first row not searched from
   struct Tally {
     int32_t moves, conflicts;
-  } tally[2];         // of a wave, in turn
-  uint64_t bits;      // of all costs
-  int32_t queued[2];  // vertices, in steps of a price update in turn
+  } tally[2];         // counts of a wave; waves alternate between both
+  uint64_t bits;      // bitwise or of all costs
+  int32_t queued[2];  // lengths of the two queues of a price update
 
-  // After rounds that one block played.
+  // Counts of Bids after rounds that one block played alone.
   struct Rounds {
     int64_t bids;
     int32_t turn;
@@ -44,51 +44,53 @@ struct Control {
   } alone;
 };
 
-// What a wave keeps of a search: columns that it moves, and the path.
+// The record of one search of a wave.
 struct Search {
-  int64_t end, u;        // the distance of the end; the least reduced cost of the row that begins
-  int32_t start, stays;  // the row that begins; the row that stays in the end, or kNone
+  int64_t end, u;        // distance of the path's end; smallest reduced cost of its start row
+  int32_t start, stays;  // start row; the row that the path leaves unmatched, or kNone
   int32_t listed, path, outcome;
 };
 
-// Sums over so many rows do not depend on the number of blocks.
+// Rows or columns of a chunk. Costs are summed by chunks, so that the sum does not depend on the
+// number of blocks.
 constexpr int64_t kChunk = 1024;
-// Warps of a block, at most.
+// Most warps of a block.
 constexpr int kMostBlockWarps = 16;
 
-// Slots of the hash table of a search by a warp, each of so many bytes. A search by a block takes
-// the tables of all its warps as one.
+// Slots of the hash table for a search by one warp, and bytes of a slot. A search by a block uses
+// the tables of all its warps as one table.
 constexpr int64_t kMostSlots = 256, kFewSlots = 128, kSlotBytes = 8 + 8 + 8 + 4 + 4 + 4 + 4;
 
-// Columns in a table, at most. Each thread may add one more, and one slot must stay empty.
+// Limit on the columns in a table. Concurrent threads may each exceed it by one column, and one
+// slot must stay empty.
 JAXMATCH_HOST_DEVICE constexpr int64_t most_in(int64_t slots) { return slots / 8 * 5; }
 
 struct Workspace {
-  uint64_t* arrivals;  // at barriers of several blocks; zero at launch
+  uint64_t* arrivals;  // count of arrivals at barriers between blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
-  FullRangeSum* part;              // [chunks] of the cost
-  int32_t* of_warps;               // [warps]
-  Search* search;                  // [waves]
-  int32_t* batch[2];               // [waves] rows, in waves in turn
-  int64_t* moved_dist;             // [waves, recorded] columns that a search moves
-  int32_t *moved, *path;           // [waves, recorded]
-  int64_t *price, *stay, *offset;  // [vertices] of columns, rows, columns
-  int64_t *u, *level;              // [vertices] of rows; of the bids of a round
-  uint64_t* best;                  // [vertices] the bid of a round that wins, for columns
-  uint64_t* claim;                 // [vertices] the search of a wave that may move a column
-  int64_t* dist;                   // [vertices] of rows or columns to the nearest end
-  uint64_t* by;                    // [vertices] pairs on the way there (high bits), and the edge
-  int32_t *queue[2], *queued;      // [vertices] of a side; whether they are in the queue
-  int32_t *chosen_by_own, *chosen_by_other;  // [vertices] of ends: the vertex that may have it
-  int32_t** chosen;                // [vertices] the entry of its end, for each free vertex
-  int32_t *pair, *owner;           // [vertices] edges of rows; rows of columns
-  int32_t* target;                 // [vertices] edges that bids of a round are for
-  int32_t* list[2];                // [vertices] free rows, in rounds in turn
-  int64_t* cost;                   // [edges] units, or kNever
-  int32_t* row;                    // [edges] that of the graph as given
-  int32_t* by_col;                 // [edges] in the order of the columns as given
-  int64_t vertices, edges, bytes;  // vertices of a side, at most
+  FullRangeSum* part;     // [chunks] sum of the costs of each chunk
+  int32_t* of_warps;      // [warps] scratch of compact()
+  Search* search;         // [waves] records of searches
+  int32_t* batch[2];      // [waves] start rows; waves alternate between both
+  int64_t* moved_dist;    // [waves, recorded] distances of the columns in `moved`
+  int32_t *moved, *path;  // [waves, recorded (+ 1)] columns that a search changes; its path
+  int64_t *price, *stay, *offset;  // [vertices] prices of columns; `stay` of rows; column offsets
+  int64_t *u, *level;              // [vertices] row duals; prices that bids offer
+  uint64_t* best;                  // [vertices] smallest key of the bids for each column
+  uint64_t* claim;                 // [vertices] the search of a wave that may change each column
+  int64_t* dist;                   // [vertices] distance of a row or column to the nearest end
+  uint64_t* by;  // [vertices] pairs on the path to that end (high bits); its first edge
+  int32_t *queue[2], *queued;  // [vertices] queues of vertices; 1 for vertices in a queue
+  int32_t *chosen_by_own, *chosen_by_other;  // [vertices] the free vertex that gets each end
+  int32_t** chosen;       // [vertices] for each free vertex, the chosen_by_* entry of its end
+  int32_t *pair, *owner;  // [vertices] the edge of each row; the row of each column
+  int32_t* target;        // [vertices] the edge that each bid is for
+  int32_t* list[2];       // [vertices] free rows; rounds alternate between both
+  int64_t* cost;          // [edges] units, or kNever
+  int32_t* row;           // [edges] row of each edge in the given graph
+  int32_t* by_col;        // [edges] edges in the order of the given columns
+  int64_t vertices, edges, bytes;  // length of the longer side; number of edges; total size
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m, int64_t edges)
       : vertices(n > m ? n : m), edges(edges) {
@@ -113,8 +115,8 @@ struct Workspace {
     take_state(base);
   }
 
-  // Moves what is read and written most to `base`, in the shared memory of a block that works
-  // alone. Returns the size.
+  // Moves the most used arrays to `base`, in the shared memory of a block that solves the problem
+  // alone. Returns their size in bytes.
   JAXMATCH_HOST_DEVICE int64_t move_state(char* base) {
     const int64_t own = bytes;
     bytes = 0;
@@ -124,23 +126,23 @@ struct Workspace {
     return moved;
   }
 
-  // Of rows and columns, one after the other.
+  // The number of chunks of `count` rows and columns.
   JAXMATCH_HOST_DEVICE static int64_t chunks(int64_t count) {
     return (count + kChunk - 1) / kChunk;
   }
-  // As many as have work, at most.
+  // The largest number of blocks that all have work.
   JAXMATCH_HOST_DEVICE int64_t blocks() const {
-    constexpr int64_t kWork = 1 << 12;  // edges and vertices of a block, at least
+    constexpr int64_t kWork = 1 << 12;  // minimum number of edges and vertices per block
     const int64_t useful = (edges + vertices) / kWork;
     return useful < 1 ? 1 : useful < kMostBlocks ? useful : kMostBlocks;
   }
-  // Searches of a wave, at most. The results depend on it.
+  // The most searches in a wave. Results depend on this number.
   JAXMATCH_HOST_DEVICE int64_t waves() const {
     constexpr int64_t kFew = 4, kMany = 2048;
     const int64_t wanted = vertices / 16;
     return wanted < kFew ? kFew : wanted < kMany ? wanted : kMany;
   }
-  // Columns that a search may record: those of searches by a warp.
+  // The most columns that a search by one warp may record.
   JAXMATCH_HOST_DEVICE int64_t recorded() const {
     return vertices < most_in(kMostSlots) ? vertices : most_in(kMostSlots);
   }

@@ -1,17 +1,18 @@
-// Prices and most of a plan by an auction with epsilon scaling, for masses (Bertsekas and Castanon,
-// The auction algorithm for the transportation problem, 1989): a row bids all its free mass for its
-// best column, and a column holds the best bids up to its demand. Each scale is cut off once little
-// is free; the network simplex method finishes. Prices decide nothing.
+// An auction with epsilon scaling for masses (Bertsekas and Castanon, The auction algorithm for the
+// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass that no
+// column holds. A row bids all its free mass for its best column. A column holds the best bids up
+// to its demand. Each scale is cut off once little mass is free. The network simplex method
+// completes the plan, so prices affect only the time.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Mass of a row that a column holds. It leaves once the price of the column is below `level`.
+// Mass of a row that a column holds. It becomes free when the column's price falls below `level`.
 struct Holding {
   int64_t mass;
-  double level, key;    // of the heap: at least the level
-  int32_t row, col;     // row: kNone if not in use
-  int32_t left, right;  // of a skew heap; in the list of unused ones, the next
-  int32_t next;         // of the same row
+  double level, key;    // key: order in the heap; at least the level
+  int32_t row, col;     // row: kNone if the holding is unused
+  int32_t left, right;  // children in a skew heap; of an unused holding, right: the next unused one
+  int32_t next;         // the next holding of the same row
 };
 
 template <class C>
@@ -23,13 +24,13 @@ struct Auction {
   int32_t size, made, unused;
   int32_t* top;     // [cols] the holding with the greatest key
   int32_t* of_row;  // [rows] the first holding
-  int64_t* held;    // [cols] mass
+  int64_t* held;    // [cols] mass that the column holds
   int64_t* rest;    // [rows] free mass
-  int32_t* ring;    // [rows] rows with free mass, which take turns
+  int32_t* ring;    // [rows] circular queue of the rows with free mass
   int32_t first, free_rows;
   int64_t bids, free_mass;
   bool warm;         // prices are given
-  bool has_dummies;  // a row may hold most of the mass: no scale ends while much of it is free
+  bool has_dummies;  // one row may have most of the mass: scales go on while much mass is free
   Poll poll{};
 
   int32_t merge(int32_t a, int32_t b) {
@@ -82,7 +83,8 @@ struct Auction {
     }
   }
 
-  // Begins a scale: frees the mass that pays more than epsilon above the least of its row.
+  // Begins a scale: frees the mass whose reduced cost exceeds the least of its row by more than
+  // epsilon.
   void begin(double* least) {
     for (int32_t i = 0; i < c.rows; ++i) {
       if (rest[i] == supply[i]) continue;
@@ -147,7 +149,8 @@ struct Auction {
     }
   }
 
-  // Returns false if the row has no allowed column, or no holding is left to write down.
+  // The next row bids. Returns false if it has no allowed column, or if the pool of holdings is
+  // full.
   bool bid() {
     const int32_t i = ring[first];
     poll.after(c.cols);
@@ -178,7 +181,7 @@ struct Auction {
   }
 
   void run(double* least) {
-    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;  // parts of the spread
+    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;  // relative to the spread
     constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64, kLittlePart = 64;
     const int32_t few = c.rows / kStopPart > kFewest ? c.rows / kStopPart : kFewest;
     clear();

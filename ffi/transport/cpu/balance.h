@@ -1,9 +1,9 @@
-// The balance of floats, see transport/balance.inc.h.
+// Balances float masses, see transport/balance.inc.h.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 // Finds the connected components of the allowed pairs of rows and columns with mass. Returns their
-// number, or 1 as soon as all is in one.
+// number, and stops as soon as there is only one.
 template <class Given>
 int64_t join_components(const TransportProblem& p, const Given& given, const Masses& masses,
                         int32_t* parent) {
@@ -30,7 +30,7 @@ int64_t join_components(const TransportProblem& p, const Given& given, const Mas
   return count;
 }
 
-// Balances floats that do not say how much of them is moved. `mass` and `parent` are scratch.
+// Balances float masses, for problems without `moved`. `mass` and `parent` are scratch.
 template <class Given>
 Status balance_masses(const TransportProblem& p, const Given& given, bool forbids,
                       ComponentMass* mass, int32_t* parent, Masses* out) {
@@ -38,7 +38,7 @@ Status balance_masses(const TransportProblem& p, const Given& given, bool forbid
   const Balance balance{p.n, p.m, out->row, out->col, out->real, one ? nullptr : parent, mass};
   balance.sum();
   if (!balance.agrees(tolerance(p.coarsest, p.n + p.m))) return kInfeasible;
-  // All masses of one side may be below half a unit, where the least double bounds it.
+  // All masses of one side may round to 0, if the unit is the least positive double.
   if (one && (mass->total == 0) != (mass->total + mass->more == 0)) {
     out->lacking = fabs(mass->supply.value() - mass->demand.value());
     return kUnbalanced;
@@ -47,7 +47,7 @@ Status balance_masses(const TransportProblem& p, const Given& given, bool forbid
   return kOptimal;
 }
 
-// Whether the units of a mass are farther from it than a result may be.
+// Whether some mass was rounded by more than results may be off.
 inline bool are_coarse(const TransportProblem& p, const Masses& masses) {
   const double near = spare(p.mass_dtype) / 2;
   bool coarse = false;

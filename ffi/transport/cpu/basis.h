@@ -2,32 +2,33 @@
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Nodes are rows, then columns, then a root. A node without a row or column above it hangs from the
-// root by an artificial arc, on which no mass can move: all artificial arcs lead to the root, and
-// supplies equal demands. Every arc without mass leads towards the root (Cunningham 1976: a
-// strongly feasible basis, with which the method cannot cycle).
+// Nodes are rows, then columns, then a root. Nodes without a row or column as parent hang from the
+// root by artificial arcs. No mass can move on these: all of them lead to the root, and supplies
+// equal demands. Every arc without mass leads towards the root (Cunningham 1976: a strongly
+// feasible basis, with which the method cannot cycle).
 template <class C>
 struct Basis {
   const C& c;
-  int32_t nodes;                     // without the root
+  int32_t nodes;                     // number of nodes without the root
   int32_t* above;                    // [nodes + 1] parents
   int64_t* flow;                     // [nodes] mass on the arc to the parent
-  int32_t *child, *next, *previous;  // lists of children
-  int32_t* size;                     // of subtrees
+  int32_t *child, *next, *previous;  // linked lists of children
+  int32_t* size;                     // sizes of subtrees
   int64_t* price;                    // u of rows, v of columns, in whole units
-  double* shadow;                    // the same as doubles; of columns: c.v
+  double* shadow;                    // prices as doubles; those of columns are c.v
   int32_t* stack;                    // [nodes + 1]
   Poll poll{};
 
   int32_t root() const { return nodes; }
   bool is_row(int32_t x) const { return x < c.rows; }
-  // True if the arc of x leads to its parent: arcs lead from rows to columns.
+  // Whether the arc between x and its parent leads to the parent. Arcs lead from rows to columns,
+  // and artificial arcs to the root.
   bool leads_up(int32_t x) const { return is_row(x) || above[x] == root(); }
   int64_t cost_between(int32_t x, int32_t y) const {
     return is_row(x) ? c.units(x, y - c.rows) : c.units(y, x - c.rows);
   }
 
-  // --- The forest of a plan, before it is a tree: above[x] is kNone for its roots.
+  // --- The forest of a plan, before grow_tree() makes it a tree. above[x] is kNone for its roots.
 
   void clear() {
     for (int32_t x = 0; x < nodes; ++x) above[x] = size[x] = kNone;
@@ -48,9 +49,10 @@ struct Basis {
     }
   }
 
-  // Adds mass from row i to column j. If there is a path between them, mass moves around the cycle
-  // in the cheaper direction until an arc is empty: the cost of the plan does not rise. Until there
-  // is a tree, `size` holds the last `mark` of a node, another one for each call.
+  // Adds mass from row i to column `col`. If there is already a path between them, mass moves
+  // around the cycle in the cheaper direction until an arc is empty, so the cost of the plan does
+  // not rise. `mark` differs in each call. Until there is a tree, `size` holds the last mark of
+  // each node.
   void add(int32_t i, int32_t col, int64_t mass, int32_t mark) {
     const int32_t j = c.rows + col;
     for (int32_t x = i; x != kNone; x = above[x]) {
@@ -69,7 +71,7 @@ struct Basis {
       flow[above[i] == j ? i : j] += mass;
       return;
     }
-    // More mass from i to j leaves less on every other arc of the path.
+    // More mass on the new arc means less mass on the arcs with `loses`, and more on the others.
     int64_t dearer = c.units(i, col), least_less = INT64_MAX, least_more = mass;
     const auto for_path = [&](const auto& f) {
       for (int32_t x = i; x != meet; x = above[x]) f(x, is_row(x));
@@ -132,7 +134,8 @@ struct Basis {
     }
   }
 
-  // Turns the forest into a tree. Each part keeps the price that c.v has for one of its columns.
+  // Turns the forest into a tree. In each tree of the forest, all prices follow from the price c.v
+  // of one of its columns.
   void grow_tree(int32_t* order) {
     for (int32_t x = 0; x <= nodes; ++x) {
       child[x] = kNone;
@@ -156,7 +159,7 @@ struct Basis {
       if (parent != root()) {
         set_price(x, cost_between(x, parent) - price[parent]);
       } else {
-        // A row as the root of a part: at the price of a column below it.
+        // If the top of a subtree is a row, its price follows from that of a column below it.
         const int32_t col = is_row(x) ? child[x] : x;
         const int64_t v = llrint(rint(c.v[col - c.rows] / c.coarse) * c.coarse);
         set_price(x, is_row(x) ? cost_between(x, col) - v : v);

@@ -1,6 +1,6 @@
-// Canonical form: only rows and columns that have mass, at least as many rows as columns. The costs
-// are copied if the problem is transposed, a column is left out, or levels of costs are to change.
-// Otherwise they are read in place.
+// Canonical form: the rows and columns that have mass, transposed if that gives more rows than
+// columns. The costs are copied if the problem is transposed, if a column is left out, or if there
+// are levels of costs (levels.h). Otherwise they are read in place.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -18,7 +18,7 @@ struct CanonicalForm {
     few_columns = has_few_columns(rows, cols);
   }
 
-  // Lists what is used, and its masses.
+  // Lists the rows and columns that have mass, and their masses.
   template <class W>
   void list(W& w) {
     int32_t *rows_of = w.n_list, *cols_of = w.m_list;
@@ -45,10 +45,10 @@ struct CanonicalForm {
   const int32_t* col_list = nullptr;
 };
 
-// Of a plan.
+// An arc of a plan.
 struct Arc {
   int64_t mass;
-  int32_t row, col;  // of the problem
+  int32_t row, col;  // in the given problem
 };
 
 template <class C>
@@ -56,9 +56,9 @@ struct Workspace {
   Masses masses;
   double *u, *v;  // [n], [m]
   int32_t *n_list, *m_list;
-  int64_t *supply, *demand;  // canonical
-  PathMemory paths;          // if columns are few
-  Holding* pool;             // if not
+  int64_t *supply, *demand;  // of the canonical form
+  PathMemory paths;          // for few columns
+  Holding* pool;             // for the auction, if columns are not few
   int32_t pool_size;
   int32_t *top, *of_row, *ring;
   int64_t *held, *rest;
@@ -67,13 +67,13 @@ struct Workspace {
   PlanFlows flows;
   typename C::Given given;
   typename C::Storage storage;
-  // Of the basis.
+  // Memory of the basis.
   int32_t *above, *child, *next, *previous, *size, *stack;
   int64_t *flow, *price;
   double* shadow;
-  Arc* saved;  // [nodes] of another plan, if there are levels
+  Arc* saved;  // [nodes] arcs of another plan, if there are levels
 
-  // Sizes are bounds for both orientations, until `known` tells which one it is.
+  // `known`: the canonical form is known. If it is not, sizes are bounds for both orientations.
   void allocate(const TransportProblem& p, const CanonicalForm& f, bool known, Stack* s) {
     const int64_t nodes = p.n + p.m, longer = p.n > p.m ? p.n : p.m;
     masses.row = s->take<int64_t>(p.n);
@@ -118,7 +118,7 @@ struct Workspace {
   }
 };
 
-// Sets the costs, which are copied if need be, and the place of the column prices.
+// Sets the costs, copied if necessary, and the pointer to the column prices.
 template <class Lanes, class Elem>
 void take_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
                 const Workspace<Costs<Lanes, Elem>>& w) {

@@ -1,5 +1,5 @@
-// One assignment problem with capacities, as the targets jaxmatch_capacities and
-// jaxmatch_capacities_points are given it, and the table of their operands and results.
+// An assignment problem with capacities, and the table of its operands and results: the interface
+// of the targets jaxmatch_capacities and jaxmatch_capacities_points.
 #ifndef JAXMATCH_TRANSPORT_CPU_CAPACITIES_H_
 #define JAXMATCH_TRANSPORT_CPU_CAPACITIES_H_
 
@@ -13,11 +13,11 @@ namespace jaxmatch::transport {
 
 // The capacities or the minima of one side.
 struct Amounts {
-  const void* array;  // null: all are `each`
+  const void* array;  // null: every amount is `each`
   Dtype dtype;        // kS32 or kS64
   int64_t each;
 
-  // All negative ones are -1, and great ones saturate.
+  // Negative amounts become -1, and large ones saturate at INT32_MAX.
   int32_t at(int64_t i) const {
     const int64_t x = !array                 ? each
                       : dtype == Dtype::kS32 ? static_cast<const int32_t*>(array)[i]
@@ -27,7 +27,7 @@ struct Amounts {
 };
 
 struct CapacityProblem {
-  // Either costs or points.
+  // Either costs or points are given.
   const void* cost;   // [n, m]
   const void *x, *y;  // [n, dims], [m, dims]
   Dtype cost_dtype;   // also of the points
@@ -37,10 +37,10 @@ struct CapacityProblem {
 
   Amounts row_capacity, col_capacity, col_minimum;
   bool has_minimum;
-  // Null where not given.
+  // Null if not given.
   const uint8_t* row_mask;  // [n]
   const uint8_t* col_mask;  // [m]
-  const void* unmatched;    // [n] costs of units of a row that stay; not for points
+  const void* unmatched;    // [n] costs of leaving a unit of a row unmatched; not for points
   Dtype unmatched_dtype;
   const void* start_dual;  // [m] in result_dtype
 
@@ -52,7 +52,7 @@ struct CapacityProblem {
   void *value, *row_dual, *col_dual, *gap;
   int32_t* status;
 
-  // A column with a minimum is split into two: what it must have, and what it may have.
+  // With minima, each column is split into two parts: the minimum, and the optional rest.
   int64_t parts() const { return has_minimum ? 2 : 1; }
   int64_t entries() const { return std::max<int64_t>(n + parts() * m - 1, 0); }
 };
@@ -98,7 +98,7 @@ void list_capacities(CapacityProblem& p, Rows& rows) {
   rows.result("status", p.status, 1);
 }
 
-// Of a problem whose arrays are known: absent ones are null.
+// All operands of both targets, for a problem whose arrays are set. Absent arrays are null.
 template <class Rows>
 void list_operands(CapacityProblem& p, Rows& rows) {
   list_costs(p, rows);

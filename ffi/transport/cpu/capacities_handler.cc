@@ -1,5 +1,5 @@
-// The targets jaxmatch_capacities and jaxmatch_capacities_points on CPU: assignments with
-// capacities as transport problems, which are built and read here, in one call.
+// The targets jaxmatch_capacities and jaxmatch_capacities_points on CPU. One call builds transport
+// problems from assignments with capacities, solves them, and translates the results.
 #include <atomic>
 
 #include "common/call_rows.h"
@@ -11,17 +11,18 @@
 namespace jaxmatch::transport {
 namespace {
 
-// Before the arrays are found: the amounts of those that are absent, and which results there are.
+// Reads the attributes that say which results there are, and which amounts replace absent arrays.
+// Must be called before the arrays are looked up.
 void read_options(Attributes& given, CapacityProblem* p) {
   p->maximize = given.flag("maximize");
   p->as_plan = given.flag("as_plan");
   p->row_capacity.each = given.integer("row_capacity");
   p->col_capacity.each = given.integer("col_capacity");
-  p->col_minimum.each = given.integer("col_minimum");  // negative: there is none
+  p->col_minimum.each = given.integer("col_minimum");  // negative: there are no minima
   p->has_minimum = p->col_minimum.each >= 0 || given.operand("col_minimum") >= 0;
 }
 
-// What the table of operands does not say.
+// Checks what the table of operands does not check. Returns null if nothing is wrong.
 const char* what_is_wrong(const CapacityProblem& p) {
   for (const Amounts* x : {&p.row_capacity, &p.col_capacity, &p.col_minimum}) {
     const bool whole = x->dtype == Dtype::kS32 || x->dtype == Dtype::kS64;

@@ -1,6 +1,6 @@
-// The balanced transport problem of an assignment problem with capacities: a dummy column takes
-// what rows leave, a dummy row fills what columns lack. As `with_dummies` of
-// jaxmatch/_assignment/capacity.py.
+// Builds the balanced transport problem of an assignment problem with capacities. A dummy column
+// takes the units that rows leave unmatched, and a dummy row fills the remaining capacity of
+// columns. Does the same as `with_dummies` of jaxmatch/_assignment/capacity.py.
 #ifndef JAXMATCH_TRANSPORT_CPU_CAPACITY_DUMMIES_H_
 #define JAXMATCH_TRANSPORT_CPU_CAPACITY_DUMMIES_H_
 
@@ -21,7 +21,7 @@ T widened(T x) {
 inline float widened(BFloat16 x) { return single(x); }
 inline float widened(Float16 x) { return single(x); }
 
-// Converts an array, and writes each number `parts` times in a row.
+// Converts an array, and writes each number `parts` times (1 or 2).
 using Copy = void (*)(const void* from, int64_t count, int64_t parts, void* to);
 
 template <class From, class To>
@@ -35,7 +35,7 @@ void copy_numbers(const void* from, int64_t count, int64_t parts, void* to) {
   }
 }
 
-// Null if the conversion is none that promotion asks for.
+// The conversion between two dtypes; null if dtype promotion never does it.
 inline Copy copy_of(Dtype from, Dtype to) {
   if (from == to) {
     return size_of(to) == 2   ? copy_numbers<uint16_t, uint16_t>
@@ -52,8 +52,8 @@ inline Copy copy_of(Dtype from, Dtype to) {
   return nullptr;
 }
 
-// The dtype of the balanced problem. What forbids a unit of the dummy row may be twice the greatest
-// cost, which int32 may not hold.
+// The dtype of the balanced costs. With minima, the cost that forbids a pair may be twice the
+// greatest cost, which int32 may not hold.
 inline Dtype balanced_dtype(const CapacityProblem& p) {
   const Dtype dtype = p.unmatched ? p.unmatched_dtype : p.cost_dtype;
   return p.has_minimum && dtype == Dtype::kS32 ? Dtype::kS64 : dtype;
@@ -63,11 +63,12 @@ struct Balanced {
   TransportProblem problem;
   int32_t moved;
   int32_t counts[kNumCounts];
-  bool too_wide;  // whether integer costs leave no room for what forbids a pair
+  bool too_wide;  // whether integer costs leave no room for a forbidding cost
 };
 
-// What a unit of the dummy row costs where it must not go. For integers, more than any exchange
-// with a row that is elsewhere can cost: if minima can be met at all, such a row exists.
+// The cost that keeps the dummy row from filling the minimum of a column. An integer cost cannot be
+// infinite. It must exceed the cost of moving a unit of a real row there instead. If the minima can
+// be met, such a row exists.
 union Never {
   uint16_t half;
   float single;
@@ -86,7 +87,8 @@ inline Never infinite(Dtype dtype, bool maximize) {
   return x;
 }
 
-// Of the rows of the balanced costs that are written, with columns in two parts.
+// The forbidding integer cost. `cost` has the balanced costs without the last row, with two parts
+// of each column.
 inline Never forbidding(const CapacityProblem& p, const int64_t* cost, bool* too_wide) {
   const int64_t width = 2 * p.m + 1;
   int64_t least = 0, most = 0;
@@ -111,7 +113,7 @@ inline Never forbidding(const CapacityProblem& p, const int64_t* cost, bool* too
   return x;
 }
 
-// The last row: a unit of the dummy row may go to those parts of columns that need not be filled.
+// Writes the costs of the dummy row: 0, but `never` for the minima of columns.
 inline void write_last_row(const CapacityProblem& p, const Never& never, int64_t size, char* out) {
   std::memset(out, 0, size_t((p.parts() * p.m + 1) * size));
   for (int64_t j = 0; p.has_minimum && j < p.m; ++j) {
@@ -147,7 +149,8 @@ inline void add_costs(const CapacityProblem& p, HostArena* memory, Balanced* out
   out->problem.cost_dtype = dtype;
 }
 
-// Coordinate-major, as the solver takes them, each point `parts` times.
+// Copies points in coordinate-major order, as the solver needs them. Each point is written `parts`
+// times.
 template <class T>
 T* by_coordinates(const void* points, int64_t count, int64_t dims, int64_t parts,
                   HostArena* memory) {
@@ -174,7 +177,8 @@ void add_points(const CapacityProblem& p, HostArena* memory, TransportProblem* o
   out->cost_dtype = p.cost_dtype;
 }
 
-// An array with each entry `parts` times and one more for the dummy; null for null.
+// A copy of an array with each entry `parts` times, and `last` for the dummy at the end. Returns
+// null if `given` is null.
 template <class T>
 T* with_last(const T* given, int64_t count, int64_t parts, T last, HostArena* memory) {
   if (given == nullptr) return nullptr;
@@ -209,12 +213,14 @@ inline void add_masses(const CapacityProblem& p, const Units& units, HostArena* 
   } else {
     b.start_dual = with_last(static_cast<const double*>(p.start_dual), m, p.parts(), 0.0, memory);
   }
-  // All of the lesser total, and one of the dummies has no mass; or 0, and costs decide.
+  // Without unmatched costs, as much as possible is matched, and one of the dummies has no mass.
+  // With them, the costs decide how much is matched.
   out->moved = p.unmatched ? 0 : int32_t(std::min(units.of_rows, units.of_cols));
   b.moved = &out->moved;
 }
 
-// Value, gap and status go to the results of the given problem. `out` must stay where it is.
+// Sets `out` to the balanced problem. The solver will write value, gap and status to the results of
+// `p`. `out` must not move afterwards, because its problem points into it.
 inline void balance(const CapacityProblem& p, const Units& units, HostArena* memory,
                     Balanced* out) {
   *out = {};

@@ -1,5 +1,5 @@
-// Results of an assignment problem with capacities, from those of its balanced problem. As
-// `by_transport` of jaxmatch/_assignment/capacity.py.
+// Translates the results of the balanced problem to those of the assignment problem with
+// capacities. Does the same as `by_transport` of jaxmatch/_assignment/capacity.py.
 #ifndef JAXMATCH_TRANSPORT_CPU_CAPACITY_RESULTS_H_
 #define JAXMATCH_TRANSPORT_CPU_CAPACITY_RESULTS_H_
 
@@ -7,13 +7,13 @@
 
 namespace jaxmatch::transport {
 
-// An infinite dual is out of range, also if the shift is infinite, too.
+// An infinite dual (out of range) stays infinite, even if the shift is infinite too.
 template <class Real>
 Real shifted(Real dual, Real by) {
   return std::isinf(dual) ? dual : dual + by;
 }
 
-// Shifted so that the dual of the dummy, if it has mass, becomes 0.
+// Writes the duals, shifted so that the dual of a dummy with mass is 0.
 template <class Real>
 void write_duals(const CapacityProblem& p, const Units& units, const TransportProblem& b) {
   const Real *const u = static_cast<const Real*>(b.row_dual), *const v = static_cast<const Real*>(
@@ -43,7 +43,7 @@ void write_no_numbers(const CapacityProblem& p) {
   std::fill_n(static_cast<Real*>(p.col_dual), p.m, nan);
 }
 
-// Calls f(row, column, mass) for the entries of the plan between rows and columns, in their order.
+// Calls f(row, column, mass) for the entries of the plan without dummies, in their order.
 template <class F>
 void for_own_entries(const CapacityProblem& p, const TransportProblem& b, const F& f) {
   const auto* const mass = static_cast<const int32_t*>(b.mass);
@@ -53,7 +53,7 @@ void for_own_entries(const CapacityProblem& p, const TransportProblem& b, const 
   }
 }
 
-// Both parts of a column are one entry.
+// Writes the plan. The two parts of a column become one entry.
 inline void write_plan(const CapacityProblem& p, const TransportProblem& b, bool solved) {
   const int64_t most = p.entries();
   int64_t count = 0;
@@ -82,7 +82,8 @@ inline void write_columns(const CapacityProblem& p, const TransportProblem& b, b
   });
 }
 
-// What the transport problem does not show counts, but for invalid costs, which come first.
+// Writes all results. Errors that the transport problem cannot see override its status, except that
+// invalid costs come first.
 inline void write_results(const CapacityProblem& p, const Units& units, const Balanced& balanced) {
   const TransportProblem& b = balanced.problem;
   const Status shown = balanced.too_wide ? kOverflow : units.status;

@@ -1,4 +1,4 @@
-// Capacities as units of a transport problem, and what is wrong with the given ones. As `_in_units`
+// Checks capacities, and reads them as masses of a transport problem. Does the same as `_in_units`
 // of jaxmatch/_assignment/capacity.py.
 #ifndef JAXMATCH_TRANSPORT_CPU_CAPACITY_UNITS_H_
 #define JAXMATCH_TRANSPORT_CPU_CAPACITY_UNITS_H_
@@ -9,17 +9,17 @@
 
 namespace jaxmatch::transport {
 
-// Totals of capacities saturate here. At most so many pairs are matched.
+// Totals of capacities saturate here. If both totals reach this, the status is kOverflow.
 constexpr int64_t kMostPairs = int64_t{1} << 30;
 
 struct Units {
-  int32_t *rows, *cols;      // [n], [m]; 0 where masked
-  int32_t* least;            // [m]; null without minima
-  int64_t of_rows, of_cols;  // totals
+  int32_t *rows, *cols;      // [n], [m] capacities; 0 if masked
+  int32_t* least;            // [m] minima; null if there are none
+  int64_t of_rows, of_cols;  // total capacities
   Status status;
 };
 
-// Writes the amounts that exist, those below 0 as 0. Returns their total.
+// Writes the amounts to `out`: 0 for masked or negative ones. Returns their total, which saturates.
 inline int64_t read_amounts(const Amounts& given, const uint8_t* mask, int64_t count, int32_t* out,
                             bool* negative) {
   int64_t total = 0;
@@ -54,8 +54,8 @@ inline Units in_units(const CapacityProblem& p, HostArena* memory) {
   }
   if (std::min(u.of_rows, u.of_cols) >= kMostPairs) u.status = kOverflow;
   if (negative) u.status = kInvalidCapacity;
-  // Capacities above the total of the other side are all alike, which keeps sums small. But a row
-  // pays for all units that stay.
+  // Capacities above the total of the other side are cut to that total plus one, which keeps sums
+  // small. With unmatched costs, rows are not cut, because they pay for every unmatched unit.
   const auto most_rows = int32_t(u.of_cols + 1), most_cols = int32_t(u.of_rows + 1);
   for (int64_t i = 0; !p.unmatched && i < p.n; ++i) u.rows[i] = std::min(u.rows[i], most_rows);
   for (int64_t j = 0; j < p.m; ++j) {

@@ -1,21 +1,21 @@
-// The costs of a problem in canonical form: a minimisation in whole units, at least as many rows as
-// columns, and only rows and columns that have mass.
+// The costs of a problem in canonical form (canonical.h), as a minimisation in whole units.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 constexpr int32_t kNone = -1;  // no row, column or node
 
-// For Poll: the time of a read somewhere in memory, of which caches hold a part.
+// Estimated time of a random memory access, for Poll.
 constexpr int64_t kMissNs = 10;
 
 // Sums of costs along a path of a basis stay below this.
 constexpr double kMostOnPath = 0x1p61;
 
-// Prices from which those of a part of the basis are computed have so many bits: then duals of
-// costs with few bits have few bits, and float32 holds them.
+// In each tree of the first basis, all prices follow from one price, which is rounded to this many
+// bits. The number is low, so that costs with few bits get duals with few bits, which float32 can
+// hold.
 constexpr int kCoarseBits = 14;
 
-// The costs as they are given, [n, m].
+// The given costs, [n, m].
 template <class ElemType>
 struct GivenCosts {
   using Elem = ElemType;
@@ -46,7 +46,7 @@ struct Costs {
   using Given = GivenCosts<Elem>;
   static constexpr bool kComputed = false;
 
-  // A copy of the costs, if need be.
+  // A copy of the costs, if one is needed.
   struct Storage {
     Elem* gathered = nullptr;
 
@@ -65,10 +65,10 @@ struct Costs {
   int64_t stride;
   const int32_t* row_id;  // the row of `cost` for row i; null: i itself
   int32_t rows, cols;
-  double scale = 1;       // from costs to units; negative to maximise
-  int64_t forbidden = 0;  // units of a forbidden pair: more than any cycle of allowed ones
-  double coarse = 1;      // units, see Basis::grow_tree
-  CostMap map;            // from costs as given to those here
+  double scale = 1;       // factor from costs to units; negative to maximise
+  int64_t forbidden = 0;  // cost of a forbidden pair in units; exceeds any allowed cycle
+  double coarse = 1;      // grid of the first prices, in units; see Basis::grow_tree
+  CostMap map;            // changes the given costs (common/cost_levels.inc.h)
   double* v;              // [padded cols] column prices; -infinity in the padding
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
@@ -95,14 +95,14 @@ struct Costs {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;            // NaN, or infinite on the side that does not forbid
+  bool invalid = false;            // a cost is NaN, or an infinity that does not forbid
   bool forbids = false;            // some pair is forbidden
-  uint64_t most_whole = 0;         // greatest magnitude of integers
-  double most = 0;                 // and of finite floats
-  double least = __builtin_inf();  // of those that are not 0
+  uint64_t most_whole = 0;         // greatest magnitude of integer costs
+  double most = 0;                 // greatest magnitude of finite float costs
+  double least = __builtin_inf();  // least magnitude of nonzero float costs
 };
 
-// Looks at all unmasked costs, also those of rows and columns without mass.
+// Looks at all unmasked costs, including those of rows and columns without mass.
 template <class Given>
 CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   using Elem = typename Given::Elem;
@@ -132,10 +132,12 @@ CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   return found;
 }
 
-// The most arcs of a path or a cycle, with room for roundings. `shorter`: rows or columns.
+// Bounds the number of arcs of a path or a cycle, with some room for rounding. `shorter`: the
+// number of rows or of columns, whichever is less.
 inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
 
-// Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
+// Chooses the smallest unit for which sums along paths fit 62 bits. Returns false if integer costs
+// do not fit.
 template <class C>
 bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter) {
   const double arcs = most_arcs(shorter);
@@ -144,7 +146,7 @@ bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter)
     c.scale = sign;
     return double(found.most_whole) * arcs <= kMostOnPath;
   } else {
-    // A path may have a forbidden pair at every other arc, each of which outweighs a cycle.
+    // Every second arc of a path may be a forbidden pair, and each such pair outweighs a cycle.
     const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
     int bits = ilogb(most_units);
     bits = bits < kMostFloatBits ? bits : kMostFloatBits;

@@ -1,19 +1,21 @@
 // Prices and a plan for many rows and few columns, by shortest augmenting paths between columns (as
-// Tokuyama and Nakano, Efficient algorithms for the Hitchcock transportation problem, 1995). An arc
-// leads from a column to another one, and its length is the least that a row which the first one
-// holds would pay more in the second. Every row sits in its cheapest column at the current prices;
-// a path leads from columns with too much mass to one with too little, and mass moves along it.
+// Tokuyama and Nakano, Efficient algorithms for the Hitchcock transportation problem, 1995). Moving
+// a row from one column to another has an extra cost. The least extra cost of the rows that a
+// column holds is the length of its arc to the other column. At first every row is in its cheapest
+// column at the current prices. A path leads from a column with too much mass to one with too
+// little, and mass moves along it.
 //
-// Prices begin as those of a sample, whose own begin as those of a smaller one.
+// The first prices are those of a sample of the problem. The sample starts from the prices of a
+// smaller sample.
 //
 // All lengths are whole units in doubles, and exact while they stay below 2^53. The network simplex
-// method finishes, and proves the optimum: what is computed here decides nothing.
+// method finishes and proves the optimum, so the results of this file affect only the time.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 constexpr int32_t kMostFewColumns = 256;
 constexpr int32_t kRowsPerFewColumn = 32;
-constexpr double kMostExactWhole = 0x1p50;  // integers
+constexpr double kMostExactWhole = 0x1p50;  // greatest magnitude of integer costs
 
 inline bool has_few_columns(int32_t rows, int32_t cols) {
   return cols <= kMostFewColumns && rows / kRowsPerFewColumn >= cols;
@@ -23,7 +25,7 @@ template <class C>
 struct ColumnPaths {
   using L = typename C::Lanes;
   using Reg = typename L::Reg;
-  static constexpr double kMagic = 0x1.8p52;  // sums with it are whole
+  static constexpr double kMagic = 0x1.8p52;  // adding and subtracting it rounds to whole numbers
 
   const C& c;
   PathMemory m;
@@ -45,8 +47,8 @@ struct ColumnPaths {
     return Format<typename C::Elem>::kInteger ? y : y + kMagic - kMagic;
   }
 
-  // The cheapest column of row i; of several, one with room if there is one. kNone if all are
-  // forbidden.
+  // The cheapest column of row i; kNone if all are forbidden. Among ties, prefers a column with
+  // room.
   int32_t cheapest(int32_t i) const {
     const auto scale = L::splat(c.scale);
     auto least = L::splat(__builtin_inf());
@@ -112,7 +114,7 @@ struct ColumnPaths {
     }
   }
 
-  // A place at the end of the parts of column j.
+  // Appends part h to the blocks of its column.
   void append(int32_t h) {
     Part& part = m.parts[h];
     int32_t b = m.first[part.col];
@@ -136,7 +138,8 @@ struct ColumnPaths {
     m.parts[h].slot = slot;
   }
 
-  // Fills the hole that a part of column j left, and computes again what depended on it.
+  // Fills the hole that take_off() left in the blocks of column j, and recomputes the detours and
+  // lengths that depend on it.
   void close_hole(int32_t j) {
     if (hole_block == kNone) return;
     const int32_t first = m.first[j];
@@ -188,7 +191,7 @@ struct ColumnPaths {
     compute_lengths(j);
   }
 
-  // Leaves a hole if nothing is left.
+  // Takes mass from part h. If no mass remains, frees the part, which leaves a hole in its block.
   void take_off(int32_t h, int64_t mass) {
     Part& part = m.parts[h];
     part.mass -= mass;
@@ -203,7 +206,7 @@ struct ColumnPaths {
     unused = h;
   }
 
-  // The part of column j whose detour to column k is the least.
+  // The part of column j with the least detour to column k.
   int32_t part_to(int32_t j, int32_t k) {
     const double length = lengths(j)[k];
     for (int32_t b = m.first[j]; b != kNone; b = m.blocks[b].next) {
@@ -219,7 +222,7 @@ struct ColumnPaths {
 
   // --- Paths.
 
-  // Puts all rows into their cheapest columns. False if there is none for some row.
+  // Puts all rows into their cheapest columns. Returns false if a row has no allowed column.
   bool begin() {
     made = blocks_made = 0;
     unused = unused_block = kNone;
@@ -247,11 +250,11 @@ struct ColumnPaths {
     return sum;
   }
 
-  // Of columns that are equally far, one where a path may end comes first.
+  // Moves a column where a path may end this much nearer, so that it wins ties.
   static constexpr double kEndFirst = 0.5;
 
-  // The nearest column with too little mass, by Dijkstra's method; and moves the prices so that the
-  // path to it, in `from`, has length 0. kNone if there is none.
+  // Finds the nearest column with too little mass by Dijkstra's method, or kNone. Changes the
+  // prices so that the path to it, which `from` stores, has length 0.
   int32_t nearest() {
     for (int32_t j = 0; j < m.stride; ++j) {
       const bool is_col = j < c.cols;
@@ -274,7 +277,7 @@ struct ColumnPaths {
       }
       m.far[at] = distance;
       m.near[at] = __builtin_inf();
-      m.open[at] = -__builtin_inf();  // never nearer than now
+      m.open[at] = -__builtin_inf();  // its distance is final
       const auto start = L::splat(distance + c.v[at]), own = L::splat(at);
       const auto step = L::splat(L::kWidth);
       auto first = L::splat(__builtin_inf()), col = first, here = L::lane_numbers();
@@ -325,7 +328,7 @@ struct ColumnPaths {
     return true;
   }
 
-  // Solves for the masses that are set. False if it had to give up.
+  // Solves for the masses in `supply` and `demand`. Returns false if it gave up.
   bool solve() {
     if (!begin()) return false;
     return improve();
@@ -344,8 +347,9 @@ struct ColumnPaths {
     return true;
   }
 
-  // The masses of a sample: those of about `units` points at equal distances on the line of all
-  // mass, in which rows follow each other in a scattered order.
+  // Sets m.supply and m.demand to a sample of about `units` units. Imagine all mass on a line, with
+  // the rows in scattered order, and points at equal distances. The sample has one unit for each
+  // point.
   void sample(const int64_t* all_supply, const int64_t* all_demand, int64_t total, int64_t units) {
     const int64_t step = total / units;
     const auto gcd = [](int64_t a, int64_t b) {
@@ -358,7 +362,7 @@ struct ColumnPaths {
     };
     int64_t stride = int64_t(0.6180339887 * double(c.rows));
     while (gcd(stride, c.rows) != 1) ++stride;
-    const int64_t whole_steps = total / step * step;  // what is above is in no sample
+    const int64_t whole_steps = total / step * step;  // mass beyond this is not sampled
     const auto count = [&](int64_t sum) { return (sum < whole_steps ? sum : whole_steps) / step; };
     int64_t sum = 0, known = 0;
     for (int64_t k = 0, i = 0; k < c.rows; ++k) {
@@ -379,7 +383,7 @@ struct ColumnPaths {
     }
   }
 
-  // `warm`: prices are given.
+  // Finds prices and a plan. `warm`: prices are given.
   bool run(bool warm) {
     constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 8;
     const int64_t *all_supply = supply, *all_demand = demand;
@@ -403,8 +407,7 @@ struct ColumnPaths {
     return solve();
   }
 
-  // Calls put(row, col, mass) for the plan, without what is too much for a column; that stays in
-  // `rest`.
+  // Calls put_mass(row, col, mass) for the plan. Mass above the demand of a column goes to `rest`.
   template <class Put>
   void give_plan(int64_t* rest, const Put& put_mass) {
     for (int32_t i = 0; i < c.rows; ++i) rest[i] = m.of_row[i] == kNone ? supply[i] : 0;

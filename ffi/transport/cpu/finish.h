@@ -1,4 +1,4 @@
-// Duals, value and plan, from canonical form to that of the problem.
+// Translates results from canonical form to the given problem, and writes them.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -29,7 +29,7 @@ void write_plan_end(const TransportProblem& p, int64_t first) {
   }
 }
 
-// `gap`: by how much sums of masses differ, if that is what is wrong.
+// `gap`: the difference of the sums of masses, if these are unbalanced.
 void write_failure(const TransportProblem& p, Status status, double gap = __builtin_nan("")) {
   const double nan = __builtin_nan("");
   write_plan_end(p, 0);
@@ -40,9 +40,10 @@ void write_failure(const TransportProblem& p, Status status, double gap = __buil
   *p.status = status;
 }
 
-// A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
-// with moderate prices, as no allowed pair needs those of a forbidden one. `finite`: some of these
-// pairs are not forbidden but cost at least as much as c says.
+// Takes forbidden pairs without mass out of the tree. The subtree below such a pair hangs from the
+// root instead, and its prices become moderate: no allowed pair needs the high prices of a
+// forbidden one. `finite`: some of these pairs are forbidden only by a CostMap, and their true cost
+// is at least c.forbidden.
 template <class C>
 void release_forbidden(Basis<C>& b, const C& c, bool finite, int32_t* in_part) {
   for (int32_t x = 0; x < b.nodes; ++x) {
@@ -55,7 +56,8 @@ void release_forbidden(Basis<C>& b, const C& c, bool finite, int32_t* in_part) {
     b.link(x, b.root());
     for (int32_t y = 0; y < b.nodes; ++y) in_part[y] = 0;
     b.for_subtree(x, [&](int32_t y) { in_part[y] = 1; });
-    // Of rows elsewhere and columns in the part: prices may fall by so much.
+    // The least slack between rows outside the subtree and columns in it: prices may change by at
+    // most this.
     int64_t most = INT64_MAX;
     for (int32_t i = 0; i < c.rows; ++i) {
       b.poll.after(c.cols);
@@ -85,9 +87,9 @@ bool uses_forbidden(Basis<C>& b, const C& c) {
   return false;
 }
 
-// Duals of the problem in units of the costs, in double; NaN for rows and columns without mass.
-// These then get the greatest dual that the others allow at the costs that `map` leaves. u and v
-// are [n] and [m].
+// Sets the entries of u, [n], and v, [m], that are NaN: the duals of rows and columns without mass.
+// Each becomes the greatest dual that the others allow, at the costs as `map` changes them. All
+// duals are doubles at the scale of the given costs.
 template <class Given>
 void extend_duals(const TransportProblem& p, const Given& given, const CostMap& map, double* u,
                   double* v) {

@@ -1,10 +1,10 @@
-// Levels of costs (common/cpu/cost_levels.inc.h): a problem is solved without its higher levels as
-// long as all mass can do without them.
+// Levels of costs (common/cost_levels.inc.h): a problem is solved without its higher levels if it
+// is feasible without them.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// The number that stands in for a cost of any format, which holds these numbers: infinity and
-// powers of two below a cost.
+// Applies `map` to a cost of any format. Every format can hold the result: the cost itself,
+// infinity, or a power of two below the cost.
 template <class Elem>
 Elem mapped_cost(const CostMap& map, Elem cost, bool maximize) {
   using F = Format<Elem>;
@@ -21,8 +21,8 @@ Elem mapped_cost(const CostMap& map, Elem cost, bool maximize) {
   return out;
 }
 
-// Calls f(i, j, x) for all finite costs x, signed as in a minimisation, between rows and columns
-// with mass.
+// Calls f(i, j, x) for all finite costs x between rows and columns with mass. x is negated if the
+// problem maximises.
 template <class Given, class F>
 void for_used_costs(const TransportProblem& p, const Given& given, const Masses& masses,
                     const F& f) {
@@ -39,7 +39,8 @@ void for_used_costs(const TransportProblem& p, const Given& given, const Masses&
   }
 }
 
-// Looks at some rows, so that few problems without levels are looked at in full.
+// Whether there may be levels. This is a quick test of some rows: most problems without levels then
+// need no full search.
 template <class Given>
 bool may_have_levels(const TransportProblem& p, const Given& given, const CostSummary& found,
                      const Masses& masses) {
@@ -57,8 +58,8 @@ bool may_have_levels(const TransportProblem& p, const Given& given, const CostSu
   return may_have_levels(seen, found.most, found.least);
 }
 
-// The levels of the costs; and the first level whose costs are needed: some row or column has no
-// lower one. `least` is scratch, [m].
+// Returns the levels of the costs. Sets `needed` to the highest level that is certainly needed:
+// some row or column has no cost in a lower level. `least` is scratch, [m].
 template <class Given>
 CostLevels find_levels(const TransportProblem& p, const Given& given, const Masses& masses,
                        double outweighs, double* least, int* needed) {
@@ -76,7 +77,7 @@ CostLevels find_levels(const TransportProblem& p, const Given& given, const Mass
   int64_t row = -1;
   double of_row = -infinity;
   const auto need = [&](double x) {
-    const int at = x < infinity ? found.of(x) : 0;  // where all are forbidden, none helps
+    const int at = x < infinity ? found.of(x) : 0;  // if all pairs are forbidden, no level helps
     *needed = at > *needed ? at : *needed;
   };
   for_used_costs(p, given, masses, [&](int64_t i, int64_t j, double x) {

@@ -1,18 +1,18 @@
-// Supplies and demands in whole units of one grid, with equal totals.
+// Supplies and demands as multiples of one unit, with equal totals.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 struct Masses {
   int64_t *row, *col;  // [n], [m] in units
-  double* real;        // [n + m] floats as given, but with demands that sum as supplies do
+  double* real;        // [n + m] float masses, with demands scaled to sum to the supplies
   double unit = 1;     // a power of two; 1 for integers
   int64_t total = 0;
-  bool rounded = false;  // a mass is not a multiple of the unit, or demands were scaled
-  bool coarse = false;   // the units of a mass are farther from it than a result may be
-  double lacking = 0;    // by how much the sums differ, if too much
+  bool rounded = false;  // a mass was rounded to the unit, or demands were scaled
+  bool coarse = false;   // a mass was rounded by more than results may be off
+  double lacking = 0;    // difference of the sums, if it is too large
 };
 
-// Sums the unmasked entries. False if one is negative, infinite or NaN.
+// Sums the unmasked entries. Returns false if one is negative, infinite or NaN.
 inline bool sum_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t size, double* sum,
                        unsigned __int128* whole) {
   CompensatedSum total;
@@ -34,7 +34,8 @@ inline bool sum_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t 
   return true;
 }
 
-// Reads floats, and rounds them to the grid. Returns the total.
+// Reads floats into `real`, and their rounded numbers of units into `out`. Returns the total of
+// `out`.
 inline int64_t round_masses(const void* x, Dtype dtype, const uint8_t* mask, int64_t size,
                             double unit, double* real, int64_t* out, bool* rounded) {
   int64_t total = 0;
@@ -58,7 +59,7 @@ inline void read_integers(const void* x, Dtype dtype, const uint8_t* mask, int64
   for (int64_t k = 0; k < size; ++k) out[k] = mask && !mask[k] ? 0 : read_integer(x, dtype, k);
 }
 
-// Gives the dummies what the others lack: all sums are then `rows` + `cols` - `moved`.
+// Sets the masses of the dummies so that each side sums to `rows` + `cols` - `moved`.
 inline void fill_dummies(const TransportProblem& p, int64_t rows, int64_t cols, int64_t moved,
                          Masses* out) {
   out->row[p.n - 1] = cols - moved;
@@ -88,7 +89,8 @@ inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 r
   return kOptimal;
 }
 
-// The sums of rows and columns, and what is moved of these; `lacking` if they are off.
+// Checks the sums of both sides. Sets `moved`, and `most`, an upper bound of each side's total. If
+// the sums differ too much, sets `lacking`.
 inline Status sum_reals(const TransportProblem& p, double rows, double cols, double* moved,
                         double* most, Masses* out) {
   const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(rows, cols);
@@ -105,7 +107,7 @@ inline Status sum_reals(const TransportProblem& p, double rows, double cols, dou
   return *most < __builtin_inf() ? kOptimal : kOverflow;
 }
 
-// All but the balance of floats.
+// Reads and checks the masses. Does not balance floats yet.
 inline Status read_masses(const TransportProblem& p, Masses* out) {
   double rows, cols, moved = 0, most = 0;
   unsigned __int128 whole_rows, whole_cols;

@@ -1,9 +1,9 @@
-// What neither an auction nor paths placed.
+// Places the mass that the auction or the paths left free.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Gives the free mass of each row to its best columns with room, or to forbidden ones if need be.
-// Calls put(row, col, mass). `open` is scratch.
+// Gives the free mass of each row to its best columns with room. Uses forbidden pairs only if there
+// are no others. Calls put(row, col, mass). `open` is scratch.
 template <class C, class Put>
 void place_rest(const C& c, const int64_t* demand, int64_t* held, int64_t* rest, int32_t* open,
                 const Put& put) {

@@ -1,13 +1,14 @@
-// Costs that are distances between points: a row is computed when it is scanned, and memory is
-// O((n + m) d). The dummies, the last row and the last column, have stored costs instead.
+// Costs that are distances between points. Rows are computed when they are scanned. This needs O((n
+// + m) d) memory besides a cache of rows. The dummies (the last row and the last column) have
+// stored costs instead.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Of columns, computed at once.
+// Vectors of columns that are computed at once.
 constexpr int kVectorsAtOnce = 4;
-// Computed rows are cached: row i is in slot i modulo the number of slots, which take kCachedBytes,
-// or the size of kLeastSlots rows if that is more. With few columns all rows are kept, if they take
-// at most kMostKeptBytes.
+// Computed rows are cached: row i is in slot i modulo the number of slots. The slots fill
+// kCachedBytes, but there are at least kLeastSlots. If all rows take at most kMostKeptBytes,
+// problems with few columns keep all of them.
 constexpr int64_t kLeastSlots = 32;
 constexpr double kMostKeptBytes = 1 << 28;
 
@@ -16,17 +17,18 @@ inline int64_t padded_to_blocks(int64_t count) {
   return (count + kBlock - 1) / kBlock * kBlock;
 }
 
-// The problem as it is given. A row and a column are computed on each access, into the same place.
+// The given problem. Each access computes a row or a column into `line`, and overwrites the one
+// before.
 template <class ElemType>
 struct GivenPoints {
   using Elem = ElemType;
 
   const TransportProblem* p;
-  int64_t n, m, dims;               // points
-  int64_t row_width, col_width;     // padded
+  int64_t n, m, dims;               // numbers of points, and dimensions
+  int64_t row_width, col_width;     // with padding
   double *row_points, *col_points;  // [dims, width], zeros in the padding
   double* point;                    // [dims]
-  Elem* line;                       // [longer width + 1]
+  Elem* line;                       // [longer width + 1] the last row or column computed
 
   void allocate(const TransportProblem& problem, Stack* s) {
     p = &problem;
@@ -52,7 +54,7 @@ struct GivenPoints {
     if (p->last_row) line[m] = static_cast<const Elem*>(p->last_col)[i];
     return line;
   }
-  // Distances are symmetric, to the bit.
+  // Distances are symmetric to the last bit, so columns are computed as rows are.
   template <class F>
   void for_column(int64_t j, const F& f) const {
     if (j == m) {
@@ -63,7 +65,7 @@ struct GivenPoints {
     }
     if (p->last_row) f(n, static_cast<const Elem*>(p->last_row)[j]);
   }
-  // Cost of a dummy.
+  // The cost of a pair with a dummy.
   Elem stored(int64_t i, int64_t j) const {
     return i == n ? static_cast<const Elem*>(p->last_row)[j]
                   : static_cast<const Elem*>(p->last_col)[i];
@@ -90,14 +92,14 @@ struct GivenPoints {
   }
 };
 
-// The points of the canonical form, and computed rows.
+// The points of the canonical form, and a cache of computed rows.
 template <class Elem>
 struct PointStorage {
   int64_t dims, width, slots;
   double* row_points;         // [rows, dims]
   double* col_points;         // [dims, width], zeros in the padding
-  Elem *last_row, *last_col;  // [cols], [rows] costs of dummies; null where none has mass
-  Elem* kept;                 // [slots, width] rows
+  Elem *last_row, *last_col;  // [cols], [rows] costs of the dummies; null for a dummy without mass
+  Elem* kept;                 // [slots, width] cached rows
   int32_t* kept_row;          // [slots] the row in the slot, or kNone
 
   void allocate(const CanonicalForm& f, bool known, Stack* s) {

@@ -1,6 +1,6 @@
 // One transport problem: the interface between the handler and the CPU solvers.
 //
-// As in assignment/cpu/problem.h, the solver is compiled once per instruction set, and these files
+// As in assignment/cpu/problem.h, the solver is compiled once per instruction set. These copies
 // share nothing but this header and the arena.
 #ifndef JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
 #define JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
@@ -25,26 +25,28 @@ struct TransportProblem {
   const void* supply;  // [n]
   const void* demand;  // [m]
   Dtype mass_dtype;    // of both: kS32, kS64, kF32 or kF64
-  Dtype coarsest;      // from which they were converted
+  Dtype coarsest;      // least precise dtype from which they were converted
 
-  // Costs that are distances between points, computed on each access. With dummies, n and m count
-  // them, but they have no points: last_row and last_col are their costs.
-  const void* row_points;  // [dims, n], or [dims, n - 1]; null if costs are stored
-  const void* col_points;  // [dims, m], or [dims, m - 1]
+  // If the costs are distances between points, these points are given. Distances are computed on
+  // each access. If there are dummies (the last row and the last column), n and m include them.
+  // Dummies have no points: last_row and last_col are their costs.
+  const void* row_points;  // [dims, n], or [dims, n - 1] with dummies; null if costs are stored
+  const void* col_points;  // [dims, m], or [dims, m - 1] with dummies
   int64_t dims;
   Metric metric;
-  const void* last_row;  // [m]; null without dummies
-  const void* last_col;  // [n - 1]
+  const void* last_row;  // [m] costs of the dummy row; null without dummies
+  const void* last_col;  // [n - 1] costs of the dummy column
 
-  // Null where not given.
+  // Null if not given.
   const uint8_t* row_mask;  // [n]
   const uint8_t* col_mask;  // [m]
-  // Scalar: the last row and the last column are dummies, whose given masses do not count. So much
-  // mass moves between others if the pair of the dummies is forbidden, and at least so much if not.
+  // Scalar. If given, the last row and the last column are dummies, and their given masses are
+  // ignored. This much mass moves between the other rows and columns if the pair of the dummies is
+  // forbidden. If that pair is allowed, at least this much moves.
   const void* moved;
-  const void* start_dual;  // [m] in result_dtype: where the auction starts
-  // [n] columns, each at most once, or -1: a GPU begins with this plan instead of an auction,
-  // unless its first column is -1.
+  const void* start_dual;  // [m] in result_dtype: column duals to start from
+  // [n] a column for each row, or -1; no column occurs twice. If the first entry is not -1, a GPU
+  // starts from this plan instead of running an auction.
   const int32_t* start_col;
 
   Dtype result_dtype;    // kF32 or kF64, of value, duals and gap

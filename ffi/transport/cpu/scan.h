@@ -28,7 +28,7 @@ int32_t find_column(const C& c, int32_t i, double value) {
   return kNone;
 }
 
-// The greatest difference between finite costs.
+// The greatest difference between finite reduced costs.
 template <class C>
 double spread_of_costs(const C& c) {
   using L = typename C::Lanes;
@@ -38,7 +38,7 @@ double spread_of_costs(const C& c) {
   for (int32_t i = 0; i < c.rows; ++i) {
     poll.after(c.cols);
     for_each_vector<L>(c.row(i), c.cols, [&](int64_t j, auto y) {
-      // The padding becomes infinite.
+      // x is infinite in the padding, where v is -infinity.
       const auto x = L::scale_sub(y, scale, L::load(c.v + j));
       least = L::min(least, x);
       most = L::max(most, L::select(L::less(x, infinity), x, most));
@@ -50,8 +50,8 @@ double spread_of_costs(const C& c) {
   return greatest - L::least(least);
 }
 
-// The least reduced cost of row i in whole units, and its column; and whether every cost of the row
-// is a whole number.
+// What scan_exactly() finds in row i: the least reduced cost in whole units and the first column
+// that has it, and whether every cost of the row is a whole number of units.
 struct ExactScan {
   int64_t least;
   int32_t col;

@@ -1,4 +1,4 @@
-// New arcs for what nodes have left after the flows of a plan were computed from its masses.
+// Sends the mass that nodes could not send when flows were recomputed (transport/plan_flows.inc.h).
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
@@ -15,12 +15,12 @@ inline void allocate_flows(PlanFlows* f, const TransportProblem& p, double* mass
   f->stays = s->take<int32_t>(f->nodes);
 }
 
-// Where what a node has left could go: kNone if nowhere.
+// Candidates that could receive the remaining mass of a node; kNone if there are none.
 struct Receivers {
-  int32_t best = kNone;   // of least slack, among those that can take all
-  int32_t open = kNone;   // the one that has most left itself
-  int32_t large = kNone;  // the one of greatest mass
-  bool ample = false;     // to some one it does not count
+  int32_t best = kNone;   // the one of least reduced cost that can take all the mass
+  int32_t open = kNone;   // the one with the most remaining mass
+  int32_t large = kNone;  // the one with the greatest mass
+  bool ample = false;     // whether the mass is within the allowed error of some receiver
 
   template <class Slack>
   void find(const PlanFlows& f, int32_t x, const Slack& slack) {
@@ -48,8 +48,9 @@ inline int32_t find_arc(const PlanFlows& f, uint64_t key) {
   return kNone;
 }
 
-// Nodes without an ample receiver come first: others would take what is left for them. False if a
-// node has mass but no allowed pair.
+// Sends the remaining mass of all nodes, by new arcs if necessary. Nodes without an ample receiver
+// come first, because other nodes might use up the room that they need. Returns false if a node has
+// mass but no allowed pair.
 template <class Slack>
 bool send_rest(PlanFlows& f, const Slack& slack) {
   Poll poll;

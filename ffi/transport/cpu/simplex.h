@@ -14,9 +14,9 @@ struct Simplex {
     return c.units(i, col) - b.price[i] - b.price[c.rows + col];
   }
 
-  // Lets row i send to column `col`, at the reduced cost `gain` < 0: mass moves around the cycle
-  // that this arc closes, and the last arc of it that stops the mass leaves the basis, as seen from
-  // the node where the cycle is nearest to the root.
+  // Lets the arc from row i to column `col`, whose reduced cost is `gain` < 0, enter the basis.
+  // Mass moves around the cycle that the arc closes, until an arc stops it. If several arcs stop
+  // it, the last one leaves the basis, counted along the cycle from its node nearest to the root.
   void pivot(int32_t i, int32_t col, int64_t gain) {
     ++pivots;
     const int32_t j = c.rows + col;
@@ -29,8 +29,8 @@ struct Simplex {
       }
     }
     const int32_t meet = x;
-    poll.after(c.cols);  // the cycle has at most twice as many arcs
-    // Mass moves down from there to i, and up from j.
+    poll.after(c.cols);  // the cycle has at most 2 * c.cols arcs
+    // Mass moves down from `meet` to i, and up from j to `meet`.
     int64_t mass = INT64_MAX;
     int32_t leaves = kNone;
     bool below_row = false;
@@ -51,11 +51,11 @@ struct Simplex {
       for (x = j; x != meet; x = b.above[x]) b.flow[x] += b.leads_up(x) ? mass : -mass;
     }
     move_subtree(below_row ? i : j, below_row ? j : i, leaves, meet, mass);
-    // The arc becomes tight.
+    // The reduced cost of the arc becomes 0.
     shift_prices(below_row ? i : j, below_row ? gain : -gain);
   }
 
-  // Cuts the subtree at `leaves` off, and hangs it by its node `in` from `out`, with `mass` on the
+  // Cuts off the subtree at `leaves` and hangs it from `out` by its node `in`, with `mass` on the
   // new arc.
   void move_subtree(int32_t in, int32_t out, int32_t leaves, int32_t meet, int64_t mass) {
     const int32_t moved = b.size[leaves];
@@ -78,8 +78,8 @@ struct Simplex {
     }
   }
 
-  // Raises u by `more` in the subtree of x, and lowers v; or does the opposite elsewhere, if that
-  // is smaller.
+  // Raises u and lowers v by `more` in the subtree of x. If the rest of the tree is smaller,
+  // changes its prices the other way instead.
   void shift_prices(int32_t x, int64_t more) {
     const auto shift = [&](int32_t y, int64_t by) {
       b.set_price(y, b.price[y] + (b.is_row(y) ? by : -by));
@@ -110,8 +110,8 @@ struct Simplex {
     }
   };
 
-  // Pivots until no reduced cost is negative. Prices rows in turn by `price(i, entering)`, and
-  // takes the best of a few rows.
+  // Pivots until no reduced cost is negative. Calls `price(i, entering)` for each row in cyclic
+  // order, and pivots on the best arc of a few rows.
   template <class Price>
   void run_rounds(const Price& price) {
     constexpr int32_t kRowsAtOnce = 4;
@@ -129,7 +129,7 @@ struct Simplex {
     }
   }
 
-  // Returns whether every cost is a whole number of units.
+  // Pivots to the optimum. Returns whether every cost is a whole number of units.
   bool run() {
     run_rounds([&](int32_t i, Entering& entering) {
       const double least = least_of_row(c, i);
@@ -137,7 +137,8 @@ struct Simplex {
       const int32_t j = find_column(c, i, least);
       entering.offer(i, j, reduced(i, j));
     });
-    // Doubles may have rounded what is now priced exactly.
+    // Prices were rounded to doubles so far. The second run computes reduced costs exactly, in
+    // integers.
     bool whole = true;
     run_rounds([&](int32_t i, Entering& entering) {
       const ExactScan found = scan_exactly(c, b.price + c.rows, i);

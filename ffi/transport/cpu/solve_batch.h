@@ -9,7 +9,7 @@
 
 namespace jaxmatch::transport {
 
-// `nanoseconds`: an estimate of the time that one problem takes, besides a constant.
+// `nanoseconds`: estimated time of one problem, without a constant overhead.
 inline ffi::Error solve_batch(ffi::ThreadPool& pool, const Attributes& given, const Batch& batch,
                               double nanoseconds) {
   const SolveTransport solve = pick_transport_solver();

@@ -1,5 +1,6 @@
-// Exact transport: an auction supplies prices and most of a plan, cycles are cancelled, and the
-// network simplex method finishes.
+// Exact transport. An auction, or augmenting paths if columns are few, finds prices and most of a
+// plan. Cancelling cycles turns the plan into a forest, the first basis. The network simplex method
+// then makes it optimal.
 //
 // Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
 // namespace) and are compiled for their instruction set. Only solve_transport may have external
@@ -56,7 +57,8 @@ namespace {
 #include "transport/cpu/point_costs.h"
 // clang-format on
 
-// Writes all duals and returns the greatest magnitude. u and v are scratch.
+// Writes all duals, and sets u, [n], and v, [m], to the duals of the minimisation. Returns the
+// greatest magnitude.
 template <class C>
 double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
                    const typename C::Given& given, double* u, double* v) {
@@ -82,7 +84,7 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   return most;
 }
 
-// Calls g(row, column, mass), of the problem, for all arcs with mass.
+// Calls g(row, column, mass) for all arcs with mass, with indices of the given problem.
 template <class C, class G>
 void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
   for (int32_t x = 0; x < b.nodes; ++x) {
@@ -98,7 +100,7 @@ void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
   }
 }
 
-// The cost of a plan, whose masses are units or reals.
+// The cost of a plan, whose masses are in units or floats.
 template <class Elem>
 struct CostOfPlan {
   __int128 whole = 0;
@@ -119,8 +121,8 @@ struct CostOfPlan {
   double value(double unit) const { return double(whole) * unit + sum.value(unit); }
 };
 
-// Writes the plan that `for_arcs` gives, ordered by rows and within these by columns, and returns
-// its cost. `at` and `first` are scratch.
+// Writes the plan that `for_arcs` lists, sorted by row, then by column. Returns its cost. `at` and
+// `first` are scratch.
 template <class Given, class ForArcs>
 double write_plan(const TransportProblem& p, const Given& given, const ForArcs& for_arcs,
                   double unit, int32_t* first, int32_t* at) {
@@ -144,8 +146,8 @@ double write_plan(const TransportProblem& p, const Given& given, const ForArcs& 
   return cost.value(unit);
 }
 
-// Computes the flows again from the masses as given, on the arcs of the basis and new ones. False
-// if some mass cannot move. u and v are the duals, [n] and [m].
+// Recomputes the flows from the given masses, on the arcs of the basis and on new arcs. Returns
+// false if some mass cannot move. u and v are the duals, [n] and [m].
 template <class Given, class ForArcs>
 bool recompute_flows(const TransportProblem& p, const Given& given, const ForArcs& for_arcs,
                      const double* u, const double* v, PlanFlows& flows) {
@@ -161,7 +163,7 @@ bool recompute_flows(const TransportProblem& p, const Given& given, const ForArc
   });
 }
 
-// Gives the flows to write_plan.
+// Returns the argument `for_arcs` of write_plan that lists recomputed flows.
 inline auto flows_of(const TransportProblem& p, const PlanFlows& flows) {
   return [&](const auto& g) {
     for (int32_t k = 0; k < flows.count; ++k) {
@@ -172,14 +174,15 @@ inline auto flows_of(const TransportProblem& p, const PlanFlows& flows) {
   };
 }
 
-// What a plan of `flows` may lose by its masses.
+// How far the cost of recomputed flows may be from the optimum. `most`: the greatest magnitude of a
+// dual.
 inline double loss(const PlanFlows& flows, double most) {
   double off = flows.lost;
   for (int32_t x = 0; x < flows.nodes; ++x) off += flows.off(x);
   return flows.paid + off * most;
 }
 
-// What the plan of the basis costs more than the one of `count` saved arcs.
+// The cost of the basis' plan minus the cost of the other plan, the first `count` arcs of w.saved.
 template <class C>
 double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
                          const Workspace<C>& w, int32_t count) {
@@ -194,14 +197,14 @@ double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, cons
   return sum.value(w.masses.unit);
 }
 
-// Writes the results. `whole`: all costs are whole numbers of units. `saved`: so many arcs are of
-// another plan, which is written if it costs less.
+// Writes the results. `whole`: all costs are whole numbers of units. `saved`: the number of arcs of
+// another plan in w.saved, which is written instead if it costs less.
 template <class C>
 void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
                     Workspace<C>& w, bool whole, int32_t saved) {
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
-  // Flows that are computed again are those of the basis.
+  // With recomputed flows, the plan is always that of the basis.
   const double excess = saved > 0 && !masses.coarse ? excess_over_saved(p, f, c, b, w, saved) : 0;
   const auto arcs = [&](const auto& g) {
     if (!(excess > 0)) return for_arcs(f, c, b, g);
@@ -216,12 +219,13 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
     value = write_plan(p, w.given, arcs, masses.unit, w.first, w.order);
   }
   write_real(p.value, p.result_dtype, 0, value);
-  // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
+  // Rounding: each cost is off by up to half a unit, and each mass by one unit. Balancing changes
+  // each demand by up to two more.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   if (excess > 0) gap = fmax(gap - excess, 0);
   gap *= 1 + 0x1p-50;
-  if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // for products that underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());
   }
@@ -229,7 +233,7 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
   *p.status = kOptimal;
 }
 
-// Duals of a problem without mass.
+// Writes the results of a problem without mass.
 template <class Given>
 void write_empty(const TransportProblem& p, const Given& given, double* u, double* v) {
   const double nan = __builtin_nan(""), sign = p.maximize ? -1 : 1;
@@ -244,20 +248,21 @@ void write_empty(const TransportProblem& p, const Given& given, double* u, doubl
   *p.status = kOptimal;
 }
 
-// Sets the column prices of the auction, if duals are given and finite.
+// Sets the column prices to the given duals. Returns false if there are none, or one is not finite
+// or too large.
 template <class C>
 bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, double* u) {
   if (!p.start_dual) return false;
   const double sign = p.maximize ? -1 : 1, scale = fabs(c.scale);
   const auto dual = [&](int64_t j) { return sign * read_real(p.start_dual, p.result_dtype, j); };
   for (int64_t j = 0; j < p.m; ++j) {
-    if (!(fabs(dual(j)) * scale < 0x1p52)) return false;  // exact as doubles
+    if (!(fabs(dual(j)) * scale < 0x1p52)) return false;  // so that prices are exact as doubles
   }
   if (!f.transposed) {
     for (int32_t j = 0; j < c.cols; ++j) c.v[j] = rint(dual(f.col_list[j]) * scale);
     return true;
   }
-  // The prices of rows are the greatest that those of columns allow.
+  // The given duals are those of canonical rows. Each column gets the greatest price they allow.
   Poll poll;
   for (int32_t j = 0; j < c.cols; ++j) u[j] = __builtin_inf();
   for (int32_t i = 0; i < c.rows; ++i) {
@@ -270,7 +275,8 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
   return true;
 }
 
-// Sets prices and gives a plan to put(row, col, mass). Returns the number of bids.
+// Runs an auction, which sets the column prices. Calls put(row, col, mass) for its plan. Returns
+// the number of bids.
 template <class C, class Put>
 int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, bool has_dummies, const Put& put) {
   Auction<C> auction{c,     w.supply, w.demand, 0,      w.pool,     w.pool_size, 0,
@@ -285,7 +291,7 @@ int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, bool has_dummie
   return auction.bids;
 }
 
-// The same for few columns. Returns the number of paths.
+// The same by augmenting paths, for few columns. Returns the number of paths.
 template <class C, class Put>
 int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
   ColumnPaths<C> paths{c, w.paths, w.supply, w.demand};
@@ -295,8 +301,9 @@ int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
   return paths.paths;
 }
 
-// Solves for the costs that `map` leaves, which `found` describes. If there is a plan, calls
-// write(costs, basis, whether all costs are whole numbers of units).
+// Solves for the costs as changed by `map`, of which `found` is the summary. If the problem is
+// feasible, calls write(costs, basis, whole), where `whole` says whether all costs are whole
+// numbers of units.
 template <class C, class Write>
 Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
                     const CostSummary& found, const CostMap& map, const Write& write) {
@@ -317,7 +324,7 @@ Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace
   }
   basis.grow_tree(w.order);
   Simplex<C> simplex{basis, c};
-  // A product that underflows to 0 looks whole.
+  // A cost that underflows to 0 units looks like a whole number, but is none.
   const bool whole = simplex.run() && found.least * fabs(c.scale) > 0;
   p.counts[kBids] += int32_t(tries);
   p.counts[kPivots] += int32_t(simplex.pivots);
@@ -326,9 +333,10 @@ Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace
   return kOptimal;
 }
 
-// Solves without the costs above level `needed`, then with more levels while some mass needs them.
-// A plan that pays for a higher level is first found for costs in which levels are nearer, as those
-// below are rounded at its scale.
+// Solves without the costs above level `needed`. If that is infeasible, adds one level at a time.
+// Low levels lose digits, because costs are rounded at the scale of the highest level. So the
+// problem is first solved with the levels moved closer together. That plan is written if it costs
+// less.
 template <class C>
 Status solve_levels(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
                     const CostSummary& found, const CostLevels& levels, int needed) {
@@ -396,7 +404,7 @@ bool solve_as(const TransportProblem& p, Arena* arena) {
     f.has_levels = levels.count > 1;
     f.gathered |= f.has_levels;
   }
-  // Paths hold several rows of costs at once.
+  // ColumnPaths reads several rows at a time, so the cache must have room for all rows.
   f.few_columns &= C::can_keep_rows(f) && double(found.most_whole) < kMostExactWhole;
   if (C::kComputed || f.gathered || f.few_columns) {
     stack = {};

@@ -1,6 +1,7 @@
-// Prices of few columns by ascent of a smoothed dual. Each row is divided among the columns by
-// softmax at a temperature: what columns get is the slope, and one pass over the costs gives that
-// and the curvature. The temperature falls. Prices are float32: they do not affect the cost.
+// Finds prices of few columns by ascent of a smoothed dual. Softmax at some temperature divides
+// each row among the columns. The mass that each column gets yields the gradient of the dual. One
+// pass over the costs computes the gradient and the curvature. The temperature falls step by step.
+// Prices are float32, as they affect only the time.
 #ifndef JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
@@ -8,16 +9,16 @@
 
 namespace jaxmatch::transport {
 
-// What a pass finds. Sums do not depend on the order of threads, nor on the number of blocks: each
-// row adds whole numbers, parts of FewColumns::kWhole.
+// Computes gradient and curvature in one pass. Each row adds whole numbers, scaled to a total of
+// FewColumns::kWhole. So the sums do not depend on the order of threads or the number of blocks.
 template <class C, int kLane>
 struct Slopes {
   const FewColumns<C, kLane> f;
   const Team team;
   FewColumnsState& s;
   const CurveMemory memory;
-  float* const tile;      // [rows, cols] of softmax, times the root of the mass
-  uint32_t* const curve;  // [pairs] of the rows of this block
+  float* const tile;      // [rows, cols] softmax times the square root of the row's mass
+  uint32_t* const curve;  // [pairs] sums of products over the rows of this block
 
   __device__ explicit Slopes(const FewColumns<C, kLane>& f)
       : f(f),
@@ -29,7 +30,7 @@ struct Slopes {
 
   __device__ static int32_t pair(int32_t j, int32_t k) { return k * (k - 1) / 2 + j; }  // j < k
 
-  // By one block. Its rows give columns s.load and pairs of columns `curve`.
+  // Adds the rows of this block to s.load and `curve`. The whole block calls it.
   __device__ void add(float inverse) const {
     team.each_in_block(memory.pairs(), [&](int64_t e) { curve[e] = 0; });
     team.each_in_block(1, [&](int64_t) { s.tiled = 0; });
@@ -39,11 +40,11 @@ struct Slopes {
   }
 
  private:
-  // Takes copies that stay in registers.
+  // Takes copies of the structs, which stay in registers.
   __device__ static void add_rows(const FewColumns<C, kLane> f, const Slopes slopes,
                                   float inverse) {
-    constexpr int kAtOnce = C::kComputed || kLane > 2 ? 1 : 2;  // rows
-    constexpr float kSoft = 1 + 0x1p-12f;  // a row that is not given to one column alone
+    constexpr int kAtOnce = C::kComputed || kLane > 2 ? 1 : 2;  // rows at a time
+    constexpr float kSoft = 1 + 0x1p-12f;  // `all` exceeds this if several columns share the row
     const Team team = f.team;
     FewColumnsState& s = slopes.s;
     const int32_t own = team.lane() / f.width, step = team.block_warps() * f.groups,
@@ -72,7 +73,7 @@ struct Slopes {
       for (int b = 0; b < kAtOnce; ++b) {
         float z[kLane], most = -kFarFloat, all = 0;
         f.each_column([&](int a, int32_t) {
-          // A column that nothing is wanted of may have any cost, NaN too.
+          // A column without demand may have any cost, even NaN.
           z[a] = v[a] > -kFarFloat ? v[a] - costs.c.estimate(raw[b][a]) : -kFarFloat;
           most = fmaxf(most, z[a]);
         });
@@ -107,7 +108,7 @@ struct Slopes {
     });
   }
 
-  // Adds the products of the rows of the tile, and empties it.
+  // Adds the products of all pairs of columns, for the rows of the tile. Empties the tile.
   __device__ void add_tile(int32_t rows) const {
     const int32_t cols = f.cols, squares = cols * cols,
                   parts = max(1, team.block_threads() / squares);
@@ -133,7 +134,7 @@ struct Ascent {
   const Team team;
   FewColumnsState& s;
   const Slopes<C, kLane> slopes;
-  int32_t turn = 0;  // of the sums of all blocks
+  int32_t turn = 0;  // number of passes, which selects the sums of all blocks
 
   __device__ explicit Ascent(const FewColumns<C, kLane>& f)
       : f(f), team(f.team), s(*f.team.s.few()), slopes(f) {}
@@ -146,7 +147,7 @@ struct Ascent {
     return f.w.curve + of_turn % kLoadsInTurn * slopes.memory.pairs();
   }
 
-  // Begins with the prices of a warm start, if there are any.
+  // Runs the ascent. It begins with the prices of a warm start, if there are any.
   __device__ void run(bool warm) {
     constexpr int kMostPasses = 60, kMostOfScale = 8;
     constexpr float kFirst = 32, kMostOfSpread = 1.0f / 8, kLast = 0.25f, kFalls = 0.3f,
@@ -175,7 +176,7 @@ struct Ascent {
  private:
   static constexpr float kLeastPivot = 2;
 
-  // By one block.
+  // Sets the sums of a turn to 0. One block calls it.
   __device__ void clear(int32_t of_turn) const {
     uint32_t* const loads = load(of_turn);
     uint32_t* const curves = curve(of_turn);
@@ -183,7 +184,8 @@ struct Ascent {
     team.each_in_block(slopes.memory.pairs(), [&](int64_t e) { curves[e] = 0; });
   }
 
-  // A step of Newton's method. Returns which part of the mass was in wrong columns before it.
+  // One step of Newton's method. Returns the fraction of the mass that was in wrong columns before
+  // it.
   __device__ float pass(float epsilon) {
     slopes.add(1.4426950409f / epsilon);
     uint32_t* const loads = load(turn);
@@ -202,7 +204,7 @@ struct Ascent {
     return off;
   }
 
-  // By each block, for itself.
+  // Changes the prices by the sums of all blocks. Each block does this for itself.
   __device__ float step(float epsilon, const uint32_t* loads, const uint32_t* curves) const {
     constexpr float kMostChange = 4, kDamping = 1e-3f;
     const int32_t m = cols();
@@ -246,12 +248,12 @@ struct Ascent {
   // The lower triangle of a symmetric matrix, by rows.
   __device__ static int32_t entry(int32_t i, int32_t j) { return i * (i + 1) / 2 + j; }
 
-  // Roundings may leave less than what was added to it.
+  // The diagonal entry p, which contains kLeastPivot. Rounding may have made it smaller than that.
   __device__ static float pivot(const float* matrix, int32_t p) {
     return fmaxf(matrix[entry(p, p)], kLeastPivot);
   }
 
-  // Solves for a positive definite matrix: elimination, then substitution.
+  // Solves a system with a positive definite matrix, by elimination and substitution.
   __device__ void solve(float* matrix, float* x, int32_t m) const {
     for (int32_t p = 0; p < m; ++p) {
       const float inverse = 1 / pivot(matrix, p);

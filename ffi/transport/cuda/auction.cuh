@@ -1,8 +1,9 @@
-// Prices and most of a plan by an auction with epsilon scaling, for masses (Bertsekas and Castanon,
-// The auction algorithm for the transportation problem, 1989): in rounds, each row with free mass
-// bids all of it for its best column, at the same prices, and a column holds the best bids up to
-// its demand. Each scale is cut off once few rows have free mass; the network simplex method
-// finishes. Prices decide nothing.
+// An auction with epsilon scaling for masses (Bertsekas and Castanon, The auction algorithm for the
+// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass that no
+// column holds. In each round, every row with free mass bids all of it for its best column. All
+// rows see the same prices. A column holds the best bids up to its demand. Each scale is cut off
+// once few rows have free mass. The network simplex method completes the plan, so prices affect
+// only the time.
 #ifndef JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 
@@ -21,21 +22,21 @@ struct Auction {
   const Workspace& w;
   float epsilon = 0;
   int32_t turn = 0;  // rounds so far
-  int32_t pool = 0;  // moves of all holdings
-  int64_t bids = 0;  // of all rounds
+  int32_t pool = 0;  // how often all holdings were moved to the other pool
+  int64_t bids = 0;  // number of bids so far
 
-  // The count of a round; that of the next one is cleared in it.
+  // The number of rows listed for a round. Each round clears the count of the next one.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
   __device__ Holdings holdings() const { return {w, pool % 2}; }
 
-  // Lists the row for the round `next` unless it has free mass already.
+  // Gives mass back to row i. Lists the row for the round `next`, unless it already has free mass.
   __device__ void give_back(int32_t i, int64_t mass, int32_t next) const {
     if (atomic_add(&w.rest[i], mass) == 0) list(next)[atomicAdd(&listed(next), 1)] = i;
   }
 
-  // No column holds anything. Zero masses never bid, and columns without demand cost infinitely
-  // much.
+  // Takes all mass from columns, and lists the rows with mass. Columns without demand get a price
+  // that keeps bids away.
   __device__ void clear() {
     team.one([&] {
       Control& control = *w.control;
@@ -56,7 +57,7 @@ struct Auction {
     team.sync();
   }
 
-  // Each row's mass goes to the column that `cols` has for it, as far as there is demand.
+  // Takes a given plan: each row gives its mass to its column in `cols`, up to the demand.
   __device__ void take(const int32_t* cols) {
     clear();
     const Holdings h = holdings();
@@ -74,8 +75,8 @@ struct Auction {
     team.sync();
   }
 
-  // Begins a scale: frees the mass that pays more than epsilon above the least of its row. The
-  // other holdings move to the other pool.
+  // Begins a scale: frees the mass whose reduced cost exceeds the least of its row by more than
+  // epsilon. The other holdings move to the other pool.
   __device__ void begin() {
     team.each(c.p.m, [&](int64_t j) { w.shadow[j] = w.v[j]; });
     const RowScan<C> scan{c, w.v, 0};
@@ -89,7 +90,8 @@ struct Auction {
     });
   }
 
-  // Moves the holdings that stay to the other pool, without gaps, and gives the others back.
+  // Moves the holdings for which stays(holding, column) is true to the other pool, without gaps.
+  // Gives the mass of all others back to their rows.
   template <class Stays>
   __device__ void move_holdings(const Stays& stays) {
     team.sync();
@@ -124,7 +126,7 @@ struct Auction {
     team.sync();
   }
 
-  // Bid k of a round, of all free mass of row i. By one warp.
+  // Row i bids all its free mass, as bid k of the round. One warp calls it.
   __device__ void bid(int32_t k, int32_t i, const TwoLeast& two) const {
     if (team.lane() != 0) return;
     if (!(two.least < kFarFloat)) {
@@ -136,7 +138,7 @@ struct Auction {
     const int64_t mass = w.rest[i];
     const float old = w.v[j], gain = two.next < kFarFloat ? two.next - two.least : 0;
     const float level = old - gain - epsilon;
-    // Below the resolution of float32 a price still moves.
+    // If epsilon is below the resolution of float32, the price still falls by one step.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
     w.rest[i] = 0;
     bid_of_row()[i] = k;
@@ -144,7 +146,7 @@ struct Auction {
     w.bid[k] = {mass, level < old ? level : below, atomicExch(&w.head[j], k)};
   }
 
-  // Column j takes its bids, and gives back what exceeds its demand. By one warp.
+  // Column j takes its bids, and gives back what exceeds its demand. One warp calls it.
   __device__ void take_bids(int32_t j) const {
     const Holdings h = holdings();
     const int32_t head = w.head[j], *rows = list(turn);
@@ -178,7 +180,7 @@ struct Auction {
     w.segment[j] = {s.first, __popc(lanes), s.room};
     w.held[j] = held;
   }
-  // The same for more holdings than lanes.
+  // The same if there are more holdings than lanes.
   __device__ void take_bids_in_memory(int32_t j, Segment s) const {
     const Holdings h = holdings();
     const int32_t* const rows = list(turn);
@@ -195,7 +197,7 @@ struct Auction {
     }
     const int64_t demand = c.demand[j];
     int64_t held = w.held[j], more = 0;
-    // A row has one holding in a column.
+    // A row that already has a holding in the column adds its bid to this holding.
     for (int32_t k = h.lane; k < s.count; k += kWarpSize) {
       Holding& own = h.pool[s.first + k];
       const int32_t again = find_bid(own.row);
@@ -231,7 +233,8 @@ struct Auction {
     w.segment[j] = s;
     w.held[j] = held;
   }
-  // All lanes call f(k, the lanes whose bid k is for column j).
+  // Visits the bids for column j. All lanes call f(k, lanes), where k is the lane's bid, and
+  // `lanes` has a bit for each lane whose bid is for column j.
   template <class F>
   __device__ void each_bid_for(int32_t j, const F& f) const {
     const int32_t count = listed(turn);
@@ -241,14 +244,15 @@ struct Auction {
       if (lanes != 0) f(k, lanes);
     }
   }
-  // The index of a row's bid in this round, or kNone. Rows that do not bid have stale entries.
+  // The index of a row's bid in this round, or kNone. bid_of_row() is stale for rows that do not
+  // bid.
   __device__ int32_t find_bid(int32_t row) const {
     const int32_t k = bid_of_row()[row];
     return k >= 0 && k < listed(turn) && list(turn)[k] == row ? k : kNone;
   }
   __device__ int32_t* bid_of_row() const { return w.scratch[0]; }
 
-  // All `count` rows of the list bid. Several warps of a block share a row while rows are few.
+  // All `count` rows of the list bid. If rows are few, several warps of a block share a row.
   __device__ void bid_all(int32_t count) const {
     const RowScan<C> scan{c, w.v, epsilon};
     const int32_t* rows = list(turn);
@@ -275,8 +279,8 @@ struct Auction {
     }
   }
 
-  // Each column that bids are for takes them, by the warp that has the first of these bids, which
-  // found none before it.
+  // Each column with bids takes them. This is done by the warp that has the column's earliest bid,
+  // the one without a `next`.
   __device__ void take_all(int32_t count) const {
     const int32_t even = (count + team.warps() - 1) / team.warps();
     const int32_t width = even < kWarpSize ? even : kWarpSize;  // bids of a warp
@@ -290,9 +294,9 @@ struct Auction {
     }
   }
 
-  // Ends an auction whose pool is used up. Columns then hold nothing, and prices are again what
-  // they were before this scale. Whether there is a place for all does not depend on the order of
-  // threads, but which of them finds none does.
+  // Ends an auction whose pool is used up. Takes all mass from columns, and restores the prices
+  // from before this scale. Otherwise the result would depend on the order of threads, which
+  // decides which holding finds no place.
   __device__ void give_up() {
     team.sync();
     clear();
@@ -307,19 +311,20 @@ struct Auction {
     bids += count;
     team.one([&] { listed(turn + 1) = 0; });
     team.sync();
-    const bool stuck = w.control->stuck != 0;  // not set before the next barrier
+    const bool stuck = w.control->stuck != 0;  // can no longer change before the next barrier
     take_all(count);
     ++turn;
     team.sync();
-    const bool full = w.control->full != 0;  // nor this
-    // Segments that have grown leave gaps.
+    const bool full = w.control->full != 0;  // can no longer change before the next barrier
+    // Segments that have grown leave gaps in the pool. Moving all holdings closes them.
     if (!full && w.control->used > w.holdings / 2) {
       move_holdings([](const Holding&, int32_t) { return true; });
     }
     return !stuck && !full;
   }
 
-  // Where costs have a tail the first scale is a guess: it rises while bids at it do not end.
+  // Runs the auction. If costs have a heavy tail, the first epsilon is a guess, and it rises while
+  // the number of bidding rows falls too slowly.
   __device__ void hold(bool warm) {
     constexpr int32_t kFewest = 4, kMostBidsPerRow = 256, kPatience = 64;
     constexpr float kRise = 8, kMost = 1.0f / 128;
@@ -350,7 +355,7 @@ struct Auction {
   }
 };
 
-// Returns the holdings, those of an auction or of a plan that is given, and counts the bids.
+// Runs an auction, or takes the plan `start` if it is given. Counts the bids. Returns the holdings.
 template <class C>
 __device__ Holding* hold_auction(Auction<C>& auction, bool warm, const int32_t* start) {
   const Workspace& w = auction.w;

@@ -1,5 +1,5 @@
-// Masses in whole units, and demands that sum as the supplies do, in each component of the allowed
-// pairs.
+// Reads masses in whole units, and scales float demands so that they sum to the supplies in each
+// component of the allowed pairs.
 #ifndef JAXMATCH_CUDA_TRANSPORT_BALANCE_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_BALANCE_CUH_
 
@@ -9,8 +9,8 @@ namespace jaxmatch::transport {
 
 #include "transport/balance.inc.h"
 
-// Finds the connected components of the allowed pairs of rows and columns with mass, each by its
-// first node. Returns their number.
+// Finds the connected components of the allowed pairs of rows and columns with mass. The first node
+// of each represents it in `parent`. Returns their number.
 template <class C>
 __device__ int64_t join_components(Team team, const C& c, const double* mass, int32_t* parent) {
   const int32_t n = int32_t(c.p.n), m = int32_t(c.p.m);
@@ -27,7 +27,7 @@ __device__ int64_t join_components(Team team, const C& c, const double* mass, in
         y = find_component(parent, y);
         if (x == y) break;
         const int32_t high = x > y ? x : y, low = x + y - high;
-        // Others may have joined `high` to another node since.
+        // If another thread has joined `high` to a node meanwhile, try again.
         if (atomicCAS(&parent[high], high, low) == high) break;
       }
     }
@@ -38,7 +38,7 @@ __device__ int64_t join_components(Team team, const C& c, const double* mass, in
   return team.sum(count);
 }
 
-// By all threads. `forbids`: some pair is forbidden.
+// Reads, checks and balances the masses. All threads call it. `forbids`: some pair is forbidden.
 template <class C>
 __device__ Masses read_masses(Team team, const C& c, const Workspace& w, bool forbids) {
   const TransportProblem& p = c.p;
@@ -58,7 +58,7 @@ __device__ Masses read_masses(Team team, const C& c, const Workspace& w, bool fo
   const bool several = balances && forbids && join_components(team, c, w.real, parent) > 1;
   if (team.rank == 0) {
     if (several) {
-      // By one thread, in the order of nodes.
+      // One thread balances, in the order of nodes.
       auto* const mass = reinterpret_cast<ComponentMass*>(w.pool[0]);
       const Balance balance{p.n, p.m, w.supply, w.demand, w.real, parent, mass};
       team.one([&] {

@@ -1,5 +1,6 @@
-// Arcs between few columns, and the pairs behind them. The arc from a column to another one is the
-// pair of the first whose row would pay the least more in the second: its length.
+// Arcs between few columns, and the pairs behind them. A pair is a row that a column holds. The
+// pair behind the arc from one column to another is the pair of the first column that is the
+// cheapest to move. The extra cost of this move is the length of the arc.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
 
@@ -8,8 +9,8 @@
 
 namespace jaxmatch::transport {
 
-// Pairs without mass stay in their places until a column runs out of room.
-// Functions that take most of the time work on copies, which stay in registers.
+// Pairs without mass stay in their places until a column runs out of room. Functions that take most
+// of the time work on copies of this struct, which stay in registers.
 template <class C, int kLane>
 struct ColumnArcs {
   const FewColumns<C, kLane> f;
@@ -17,7 +18,7 @@ struct ColumnArcs {
   const Workspace& w;
   FewColumnsState& s;
   const Holdings h;
-  const bool in_shared;  // the lengths
+  const bool in_shared;  // whether the lengths are in shared memory
 
   static constexpr int64_t kNoArc = INT64_MAX;
 
@@ -29,14 +30,15 @@ struct ColumnArcs {
         h(f.w, 0),
         in_shared(f.team.s.lengths_in_shared) {}
 
-  // The length of an arc, for the first block.
+  // The length of the arc from column j to column k. Only the first block uses it.
   __device__ int64_t& length(int32_t j, int32_t k) const {
     int64_t* const all = in_shared ? reinterpret_cast<int64_t*>(&s + 1) : w.length;
     return all[j * f.cols + k];
   }
-  // The pair behind an arc: its row, and its place in column j.
+  // The pair behind the arc: its row, and its place in column j.
   __device__ uint64_t& pair(int32_t j, int32_t k) const { return w.arc[j * f.cols + k]; }
-  // Where a part of the pairs of column j keeps its arc to column k.
+  // The index of the arc from column j to column k in w.length and w.arc, for one part of the pairs
+  // of column j.
   __device__ int32_t place_of(int32_t part, int32_t j, int32_t k) const {
     return (part * f.cols + j) * f.cols + k;
   }
@@ -52,7 +54,7 @@ struct ColumnArcs {
   __device__ int32_t& col_of(int32_t i) const { return w.scratch[0][i]; }
   __device__ int32_t& is_split(int32_t i) const { return w.scratch[1][i]; }
 
-  // Each row goes whole to the column where it pays least.
+  // Puts each row as a whole into the column where it pays least.
   __device__ void place_rows() const {
     f.each_own_column([&](int32_t k) {
       s.load[k] = 0;
@@ -104,20 +106,20 @@ struct ColumnArcs {
     team.sync();
   }
 
-  // One block finds all arcs from column j, among one of `parts` parts of its pairs.
+  // Finds all arcs from column j among one of the `parts` parts of its pairs. One block calls it.
   __device__ void find(int32_t j, int32_t part, int32_t parts) const {
     ColumnArcs(*this).find_here(j, part, parts);
   }
 
-  // One warp of the first block gives column k mass of a row. `whole`: it is all that the row has.
-  // Returns false if there is no place.
+  // Gives column k mass of a row. `whole`: this is all mass of the row. Returns false if there is
+  // no place. One warp of the first block calls it.
   __device__ bool add(int32_t k, int32_t row, int64_t mass, bool whole) const {
     return ColumnArcs(*this).add_here(k, row, mass, whole);
   }
 
  private:
   __device__ void find_here(int32_t j, int32_t part, int32_t parts) const {
-    constexpr int kAtOnce = C::kComputed ? 1 : 4;  // pairs
+    constexpr int kAtOnce = C::kComputed ? 1 : 4;  // pairs at a time
     const FewCosts<C> costs(f.costs);
     const Segment own = w.segment[j];
     const int32_t step = parts * team.block_warps();
@@ -173,7 +175,8 @@ struct ColumnArcs {
     }
     return true;
   }
-  // Drops the pairs without mass. If few are, the others move to where there is more room.
+  // Drops the pairs without mass. If there are few of them, moves the others to a place with more
+  // room.
   __device__ bool grow(int32_t k, Segment& own) const {
     int32_t live = 0;
     for (int32_t q = h.lane; q < own.count; q += kWarpSize) live += h.pool[own.first + q].mass > 0;
@@ -196,7 +199,7 @@ struct ColumnArcs {
     return true;
   }
 
-  // Compares the arcs of some pairs of column j with the least. By one warp.
+  // Updates `least` and `first` with some pairs of column j. One warp calls it.
   template <int N>
   __device__ void include(const FewCosts<C>& costs, int32_t j, int32_t q, int32_t step,
                           const Holding (&held)[N], int64_t (&least)[kLane],
@@ -228,7 +231,7 @@ struct ColumnArcs {
       }
     }
   }
-  // Writes the least of all warps.
+  // Writes the least lengths of all warps, and the pairs behind them.
   __device__ void join(int32_t j, int32_t part, const int64_t (&least)[kLane],
                        const uint64_t (&first)[kLane]) const {
 #pragma unroll

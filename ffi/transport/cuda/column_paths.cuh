@@ -1,7 +1,7 @@
 // Plans for few columns by shortest augmenting paths between columns (as Tokuyama and Nakano,
-// Efficient algorithms for the Hitchcock transportation problem, 1995): every row sits in its
-// cheapest column at the current prices, a path leads from columns with too much mass to one with
-// too little, and mass moves along it.
+// Efficient algorithms for the Hitchcock transportation problem, 1995). At first every row is in
+// its cheapest column at the current prices. A path leads from a column with too much mass to one
+// with too little, and mass moves along it.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 
@@ -12,9 +12,9 @@
 
 namespace jaxmatch::transport {
 
-// All blocks find the lengths of arcs from columns that have changed; the first one searches, and
-// moves mass along the paths to all columns that want more. Nothing depends on the order of
-// threads: a path takes the pair with the least row among those of equal length.
+// All blocks compute the lengths of arcs from columns that have changed. The first block searches,
+// and moves mass along the paths to all columns that lack mass. Nothing depends on the order of
+// threads: among pairs of equal length, a path takes the one with the least row.
 template <class C, int kLane>
 struct ColumnPaths {
   const FewColumns<C, kLane> f;
@@ -29,7 +29,7 @@ struct ColumnPaths {
   __device__ int32_t& num_changed() const { return w.control->listed[0]; }
   __device__ int32_t& ends() const { return w.control->found; }
 
-  // By all blocks. Returns the number of searches.
+  // Finds the plan. All blocks call it. Returns the number of searches.
   __device__ int32_t run() const {
     constexpr int32_t kFewPairs = 512;
     arcs.place_rows();
@@ -61,7 +61,7 @@ struct ColumnPaths {
   }
 
  private:
-  // All columns have changed, and hold what they do.
+  // Marks all columns as changed, and computes their excess of mass.
   __device__ void begin() const {
     for (int32_t k = team.rank; k < f.cols; k += team.blocks) {
       const Segment own = w.segment[k];
@@ -89,7 +89,7 @@ struct ColumnPaths {
     team.sync_block();
   }
 
-  // Takes the least length of all parts.
+  // For each arc of a changed column, takes the least length that the parts found.
   __device__ void load_lengths(int32_t parts) const {
     const int32_t count = num_changed() * f.cols;
     for (int32_t at = int32_t(threadIdx.x); at < count; at += team.block_threads()) {
@@ -106,7 +106,7 @@ struct ColumnPaths {
     team.sync_block();
   }
 
-  // Lists the columns whose arcs must be found again. Returns the number of their pairs.
+  // Lists the columns whose arcs must be recomputed. Returns the number of their pairs.
   __device__ int32_t list_changed() const {
     team.one([&] { num_changed() = 0; });
     team.sync_block();
@@ -120,7 +120,8 @@ struct ColumnPaths {
     return int32_t(min(team.alone().sum(pairs), int64_t(INT32_MAX)));
   }
 
-  // By the first block. Returns whether mass has moved, and more may.
+  // Finds paths, and moves mass along them. The first block calls it. Returns false if no mass was
+  // moved or the pool is used up.
   __device__ bool search() const {
     bool found = false;
     if (team.warp_of_block() == 0) {
@@ -132,7 +133,7 @@ struct ColumnPaths {
       }
     }
     if (!team.alone().any(found)) return false;
-    // Pairs lose mass before others are moved.
+    // All pairs lose their mass first, because adding mass to a column may move its pairs.
     f.each_own_column([&](int32_t k) {
       if (s.flow[k] == 0) return;
       const int32_t from = s.before[k];
@@ -152,9 +153,9 @@ struct ColumnPaths {
     return w.control->full == 0;
   }
 
-  // Shortest paths from the columns with too much until all with too little are found. The price of
-  // a column falls by how much its path is shorter than the longest one. Returns how many columns
-  // are found, or 0 if there is nothing to move. By one warp.
+  // Finds shortest paths from the columns with too much mass, until all columns with too little are
+  // found. The price of a column falls by the length of the longest path minus that of its own.
+  // Returns the number of columns found, or 0 if there is nothing to move. One warp calls it.
   __device__ static int32_t find_paths(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     int64_t distance[kLane], price[kLane];
@@ -168,7 +169,7 @@ struct ColumnPaths {
       price[a] = k < cols ? s.price[k] : 0;
       before[a] = kNone;
       lacking += excess < 0;
-      if (k >= cols) done |= 1u << a;  // there is none
+      if (k >= cols) done |= 1u << a;  // no such column
     }
     lacking = __reduce_add_sync(kAllLanes, lacking);
     int32_t count = 0;
@@ -216,8 +217,8 @@ struct ColumnPaths {
     __syncwarp();
     return count;
   }
-  // The least of numbers that are not negative, and the first column that has it. Mostly one lane
-  // alone has the least upper half.
+  // The least of the lanes' numbers, which are not negative, and the first column that has it.
+  // Usually only one lane has the least upper half.
   __device__ static int64_t least_of_lanes(int64_t x, int32_t& col) {
     const uint32_t high = uint32_t(uint64_t(x) >> 32);
     const uint32_t best = __reduce_min_sync(kAllLanes, high);
@@ -232,7 +233,7 @@ struct ColumnPaths {
     return least;
   }
 
-  // What each arc of the paths can move. By one warp.
+  // Finds how much each arc of the paths can move. One warp calls it.
   __device__ static void take_pairs(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     for (int32_t k = lane; k < cols; k += kWarpSize) {
@@ -254,7 +255,8 @@ struct ColumnPaths {
     __syncwarp();
   }
 
-  // As much as possible to each column in turn. By one thread.
+  // Gives each column as much of its missing mass as possible, in the order of the search. One
+  // thread calls it.
   __device__ static void divide(FewColumnsState& s, int32_t count) {
     for (int32_t at = 0; at < count; ++at) {
       const int32_t to = s.order[at];
@@ -275,9 +277,9 @@ struct ColumnPaths {
     }
   }
 
-  // Rounds prices to whole units, and takes from columns what exceeds their demand. Whether there
-  // was a place for all pairs does not depend on the order of threads, but which of them found none
-  // does: then columns keep nothing.
+  // Rounds prices to whole units, and takes from columns what exceeds their demand. If the pool is
+  // used up, columns keep nothing. Otherwise the result would depend on the order of threads, which
+  // decides which pair finds no place.
   __device__ void end() const {
     if (team.rank == 0) {
       const double per_unit = 1 / (double(f.bit) * double(int64_t(1) << f.costs.shift));
@@ -289,7 +291,7 @@ struct ColumnPaths {
       for (int32_t k = team.warp_of_block(); k < f.cols; k += team.block_warps()) {
         Segment own = w.segment[k];
         if (w.control->full != 0) own.count = 0;
-        __syncwarp();  // all lanes have read it
+        __syncwarp();  // all lanes have read the segment
         if (team.lane() == 0) w.segment[k] = own;
         int64_t mass = 0;
         for (int32_t q = team.lane(); q < own.count; q += kWarpSize) {
@@ -306,7 +308,8 @@ struct ColumnPaths {
     settle();
   }
 
-  // Prices of the problem's columns, and what its rows and columns have left.
+  // Sets the prices of the problem's columns, the free mass of its rows, and the mass that its
+  // columns hold.
   __device__ void settle() const {
     const C& c = f.c;
     team.each(f.cols, [&](int64_t k) { f.price(k) = w.col_price[k]; });
@@ -338,8 +341,8 @@ struct ColumnPaths {
   }
 };
 
-// Sets prices and holdings, by row of the problem if it is `turned`. Returns the number of
-// searches.
+// Sets prices and holdings. If the problem is turned (few_columns.cuh), its rows hold mass of its
+// columns. Returns the number of searches.
 template <int kLane, class C>
 __device__ int32_t plan_columns(Team team, const C& c, const Workspace& w, bool warm) {
   FewColumns<C, kLane> f(team, c, w);
@@ -355,7 +358,8 @@ __device__ int32_t plan_columns(Team team, const C& c, const Workspace& w, bool 
   team.sync();
   return ColumnPaths<C, kLane>(f).run();
 }
-// Fewer columns of a lane take fewer registers, and more code: the most frequent costs alone.
+// With fewer columns per lane, the code takes fewer registers. This second copy of the code exists
+// only for the most frequent type of costs.
 template <class C>
 __device__ int32_t plan_few_columns(Team team, const C& c, const Workspace& w, bool warm) {
   if constexpr (std::is_same_v<typename C::Type, Floats>) {

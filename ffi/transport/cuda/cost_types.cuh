@@ -19,7 +19,8 @@ T load_past_l1(const T* at) {
 }
 #endif
 
-// Stored costs from a column of a row on, read past the L1 cache, which the state is to stay in.
+// The stored costs of a row from some column on. Reads bypass the L1 cache, which is meant for the
+// solver's state.
 template <class Type>
 struct StoredRow {
   static constexpr bool kComputed = false;
@@ -31,7 +32,7 @@ struct StoredRow {
   __device__ StoredRow from(int64_t j) const { return StoredRow(at + j); }
   __device__ auto raw(int64_t j) const { return load_past_l1(at + j); }
 };
-// bfloat16 and float16.
+// The same for bfloat16 and float16.
 struct NarrowRow {
   static constexpr bool kComputed = false;
   const uint16_t* at;
@@ -43,8 +44,8 @@ struct NarrowRow {
   __device__ NarrowRow from(int64_t j) const { return {at + j, dtype}; }
   __device__ auto raw(int64_t j) const { return Floats::load(at, j, dtype); }
 };
-// Distances, computed on each access: bitwise equal to those of assignment/cpu/distances.h. The
-// dummies, the last row and the last column, have stored costs.
+// Distances, computed on each access. They are bitwise equal to those of
+// assignment/cpu/distances.h. The dummies (the last row and the last column) have stored costs.
 template <class Type>
 struct PointRow {
   using Coordinate = typename Type::Coordinate;
@@ -76,11 +77,11 @@ struct PointRow {
   }
   struct Points {
     const TransportProblem& p;
-    int64_t n, m;  // points
+    int64_t n, m;  // numbers of points
 
     __device__ explicit Points(const TransportProblem& p)
         : p(p), n(p.n - (p.last_row ? 1 : 0)), m(p.m - (p.last_row ? 1 : 0)) {}
-    // To points j, j + kWarpSize, ... Without contraction.
+    // Distances from point i to points j, j + kWarpSize, ..., without fused multiply-add.
     template <int N>
     __device__ void distances(int64_t i, int64_t j, double (&s)[N]) const {
       const auto square = [](double s, double x, double y) {
@@ -117,8 +118,8 @@ struct PointRow {
       }
     }
   };
-  // A function of its own: inlined in two dozen places it was most of a kernel's code. Scans of
-  // many costs compute distances in place, so few calls are made.
+  // Not inlined: in two dozen places it was most of a kernel's code. It is called rarely, because
+  // scans of many costs use load_group().
   __device__ __noinline__ static double cost(const TransportProblem& p, int64_t i, int64_t j) {
     const Points points(p);
     if (i == points.n) return load(p.last_row, j);
@@ -129,8 +130,8 @@ struct PointRow {
   }
 };
 
-// The costs of columns a warp's width apart, of which the first is the row's: loads are in flight
-// together.
+// Reads N costs of a row, a warp's width apart, beginning with its first column. All loads are in
+// flight together.
 template <int N, class Row, class Raw>
 __device__ void load_group(const Row& row, Raw (&raw)[N]) {
   if constexpr (Row::kComputed) {

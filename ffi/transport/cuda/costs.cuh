@@ -1,4 +1,4 @@
-// Costs of a problem: a minimisation in whole units.
+// The costs of a problem, as a minimisation in whole units.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 
@@ -18,16 +18,16 @@ struct Costs {
   static constexpr bool kComputed = RowOf<Type>::Row::kComputed;
 
   const TransportProblem& p;
-  const int64_t *supply, *demand;  // pairs without either do not exist
-  double scale = 1;                // from costs to units; negative to maximise
-  int64_t forbidden = 0;           // units of a forbidden pair: more than any cycle of allowed ones
-  float normal = 1;                // from costs to magnitudes of at most 1, negative to maximise
+  const int64_t *supply, *demand;  // rows and columns without mass are ignored
+  double scale = 1;                // factor from costs to units; negative to maximise
+  int64_t forbidden = 0;           // cost of a forbidden pair in units; exceeds any allowed cycle
+  float normal = 1;  // factor from costs to [-1, 1] (normalised costs); negative to maximise
   double units_per_normal = 1;
   const CostMap* map = nullptr;  // null: no cost changes
 
   __device__ auto row(int64_t i) const { return typename RowOf<Type>::Row(p, i); }
   __device__ Raw raw(int64_t i, int64_t j) const { return row(i).raw(j); }
-  // Rounded, for estimates.
+  // The normalised cost, rounded to float32, for estimates.
   __device__ float estimate(Raw x) const {
     if (!kInteger && map) return float(mapped(x) * fabs(double(normal)));
     return scaled(x, normal);
@@ -37,7 +37,7 @@ struct Costs {
     return float(real(x) * double(factor));
   }
   __device__ static double real(Raw x) { return Type::real(x); }
-  // What stands in for a cost of a minimisation.
+  // The cost, negated if the problem maximises, and then changed by `map`.
   __device__ double mapped(Raw x) const {
     const double y = p.maximize ? -real(x) : real(x);
     return map ? map->of(y) : y;
@@ -51,7 +51,7 @@ struct Costs {
       return y < __builtin_huge_val() ? as_integer(y) : forbidden;
     }
   }
-  // Of a cost that is finite, without a map.
+  // The units of a finite cost. There must be no map.
   __device__ int64_t finite_units(Raw x) const {
     if constexpr (kInteger) {
       return units_of(x);
@@ -66,10 +66,10 @@ struct Costs {
   __device__ bool is_whole(Raw cost) const {
     if constexpr (kInteger) return true;
     const double x = mapped(cost), y = x * fabs(scale);
-    // A product that underflows to 0 looks whole.
+    // A product that underflows to 0 only looks whole.
     return !(y < __builtin_huge_val()) || (double(as_integer(y)) == y && (y != 0 || x == 0));
   }
-  // The dual of a warm start, as a magnitude.
+  // The given dual of a column, normalised as costs are.
   __device__ double given_price(int64_t j) const {
     return double(normal) * (p.result_dtype == Dtype::kF32
                                  ? double(static_cast<const float*>(p.start_dual)[j])
@@ -81,13 +81,13 @@ struct Costs {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;  // NaN, or infinite on the side that does not forbid
+  bool invalid = false;  // a cost is NaN, or an infinity that does not forbid
   bool forbids = false;  // some pair is forbidden
   double most = 0;       // greatest magnitude of finite costs
-  double least = kFar;   // of those that are not 0
+  double least = kFar;   // least magnitude of nonzero costs
 };
 
-// Looks at all unmasked costs, also those of rows and columns without mass.
+// Looks at all unmasked costs, including those of rows and columns without mass.
 template <class C>
 __device__ CostSummary summarize_costs(Team team, const C& c) {
   CostSummary own;
@@ -107,10 +107,12 @@ __device__ CostSummary summarize_costs(Team team, const C& c) {
           -team.most(-own.least)};
 }
 
-// The most arcs of a path or a cycle, with room for roundings. `shorter`: rows or columns.
+// Bounds the number of arcs of a path or a cycle, with some room for rounding. `shorter`: the
+// number of rows or of columns, whichever is less.
 __device__ inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
 
-// Chooses the unit: the least for which sums along paths fit 62 bits. False if integers do not fit.
+// Chooses the smallest unit for which sums along paths fit 62 bits. Returns false if integer costs
+// do not fit.
 template <class C>
 __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
   const double arcs = most_arcs(shorter), sign = c.p.maximize ? -1 : 1;
@@ -121,7 +123,7 @@ __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
     c.units_per_normal = c.scale / double(c.normal);
     return found.most * arcs <= kMostOnPath;
   } else {
-    // A path may have a forbidden pair at every other arc, each of which outweighs a cycle.
+    // Every second arc of a path may be a forbidden pair, and each such pair outweighs a cycle.
     const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
     const int bits = min(ilogb(most_units), kMostFloatBits);
     c.scale = sign * ldexp(1.0, min(bits - most, 1000));

@@ -1,5 +1,5 @@
-// Problems with many rows and few columns. One with few rows and many columns is turned: its rows
-// are called columns here.
+// Problems with many rows and few columns. A problem with few rows and many columns is turned: its
+// rows are called columns here, and its columns rows.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 
@@ -8,11 +8,11 @@
 
 namespace jaxmatch::transport {
 
-// The costs by row and column. Copies live in registers.
+// The costs by row and column. Threads keep copies of this struct in registers.
 //
-// Exact costs have `shift` bits below the unit. A hash below the lowest bit of the costs tells
-// equal rows apart, if there is room for it. It changes a path by less than two different path
-// costs are apart.
+// Exact costs have `shift` bits below the unit. If there is room, a hash below the lowest bit of
+// the costs breaks ties between equal rows. It changes the cost of a path by less than the least
+// difference of two path costs.
 template <class C>
 struct FewCosts {
   using Raw = typename C::Raw;
@@ -22,7 +22,7 @@ struct FewCosts {
   Row origin;
   int64_t row_step, col_step;
   int shift = 0;
-  uint32_t mask = 0;  // of the hash
+  uint32_t mask = 0;  // bits of the hash
 
   __device__ explicit FewCosts(const C& c)
       : c(c),
@@ -45,7 +45,7 @@ struct FewCosts {
   __device__ int64_t exact(int32_t i, int32_t k) const { return exact(raw(i, k), i, k); }
 };
 
-// kLane: columns of a lane, at most.
+// kLane: the greatest number of columns of a lane.
 template <class C, int kLane>
 struct FewColumns {
   Team team;
@@ -56,10 +56,10 @@ struct FewColumns {
   // A group of lanes works on a row. Its lanes share the columns.
   const int32_t width, groups;
   FewCosts<C> costs;
-  int64_t bit = 1;    // the lowest of all costs, in units
-  int64_t total = 0;  // mass
-  float typical = 0;  // difference of the two least costs of a row, as a magnitude; 0 if unknown
-  float spread = 0;   // of all costs
+  int64_t bit = 1;    // lowest bit of all costs, in units
+  int64_t total = 0;  // total mass
+  float typical = 0;  // typical gap of a row's two least costs, normalised; 0 if unknown
+  float spread = 0;   // greatest minus least cost, normalised
 
   __device__ FewColumns(Team team, const C& c, const Workspace& w)
       : team(team),
@@ -79,14 +79,14 @@ struct FewColumns {
   }
   __device__ int64_t mass(int64_t i) const { return turned ? c.demand[i] : c.supply[i]; }
   __device__ int64_t wanted(int64_t k) const { return turned ? c.supply[k] : c.demand[k]; }
-  // The mass of row i in parts of the total, for the ascent.
+  // The mass of row i as a float, scaled to a total of kWhole. The ascent uses it.
   __device__ float& part(int64_t i) const { return w.shadow[i]; }
-  // Sums of loads do not depend on the order of threads: they are whole parts of the total.
+  // The total of loads. Loads are whole numbers, so sums do not depend on the order of threads.
   static constexpr float kWhole = 0x1p31f;
   // The dual of column k, in whole units.
   __device__ int64_t& price(int64_t k) const { return w.price[turned ? k : c.p.n + k]; }
 
-  // Within the groups of a warp; every lane of a group gets it.
+  // Reduces x over the lanes of each group. Every lane of a group gets the result.
   template <class T, class F>
   __device__ T of_group(T x, const F& join) const {
     for (int step = width / 2; step > 0; step /= 2)
@@ -98,7 +98,8 @@ struct FewColumns {
   __device__ int32_t last_row() const {
     return int32_t(int64_t(rows) * (team.rank + 1) / team.blocks);
   }
-  // All lanes of a warp call f(row of the lane's group, whether it exists and has mass).
+  // Calls f(row, exists) for the rows of this block; `exists`: there is such a row, and it has
+  // mass. The lanes of a group get the same row. All lanes of a warp call f.
   template <class F>
   __device__ void each_row(const F& f) const {
     const int32_t last = last_row(), own = team.lane() / width;
@@ -107,7 +108,8 @@ struct FewColumns {
       f(i + own, i + own < last && mass(i + own) > 0);
     }
   }
-  // By a lane: f(a, column), where a counts the columns of the lane.
+  // Calls f(a, column) for the columns of a lane, numbered by a. A column may be beyond the last
+  // one.
   template <class F>
   __device__ void each_column(const F& f) const {
     const int32_t first = team.lane() % width;
@@ -117,15 +119,15 @@ struct FewColumns {
     }
   }
 
-  // Threads of a block share the columns.
+  // Calls f(column) for the columns of this thread. The threads of a block share the columns.
   template <class F>
   __device__ void each_own_column(const F& f) const {
     for (int32_t k = int32_t(threadIdx.x); k < cols; k += team.block_threads()) f(k);
   }
 
-  // Finds what the costs are like, and chooses the shift and the mask.
+  // Computes statistics of the costs, and chooses the shift and the mask.
   __device__ void survey() {
-    constexpr float kPart = 256;  // of a power of two, to which differences are rounded
+    constexpr float kPart = 256;  // logarithms are rounded to multiples of 1 / kPart
     const FewCosts<C> x(costs);
     const int64_t forbidden = c.forbidden;
     uint64_t bits = 0, most = 0;

@@ -1,4 +1,4 @@
-// Results: duals, plan, value and gap, or the status of a problem without a plan.
+// Writes the results: duals, plan, value and gap, or the status of a problem without a plan.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FINISH_CUH_
 
@@ -33,7 +33,7 @@ __device__ inline void write_plan_end(Team team, const TransportProblem& p, int6
 
 constexpr double kNan = __builtin_nan("");
 
-// `gap`: by how much sums of masses differ, if that is what is wrong.
+// `gap`: the difference of the sums of masses, if these are unbalanced.
 __device__ inline void write_failure(Team team, const TransportProblem& p, Status status,
                                      double gap = kNan) {
   const double nan = kNan;
@@ -47,8 +47,8 @@ __device__ inline void write_failure(Team team, const TransportProblem& p, Statu
   });
 }
 
-// The first node, if any, whose arc to its parent is forbidden and has mass, or has none; kNone if
-// there is none. By one block.
+// The first node whose arc to its parent is a forbidden pair that has mass (`with_mass`) or has
+// none. kNone if there is no such node. One block calls it.
 template <class C>
 __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
   uint64_t first = ~uint64_t(0), none = 0;
@@ -61,9 +61,10 @@ __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
   return first == ~uint64_t(0) ? kNone : int32_t(first);
 }
 
-// A part of the tree that hangs from a forbidden pair without mass hangs from the root instead,
-// with moderate prices, as no allowed pair needs those of a forbidden one. `finite`: some of these
-// pairs are not forbidden but cost at least as much as c says.
+// Takes forbidden pairs without mass out of the tree. The subtree below such a pair hangs from the
+// root instead, and its prices become moderate: no allowed pair needs the high prices of a
+// forbidden one. `finite`: some of these pairs are forbidden only by a CostMap, and their true cost
+// is at least c.forbidden.
 template <class C>
 __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
   const Workspace& w = t.w;
@@ -80,7 +81,8 @@ __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
     team.sync();
     const int32_t x = w.control->found;
     if (x == kNone) return;
-    // Of rows elsewhere and columns in the part: prices may fall by so much.
+    // The least slack between rows outside the subtree and columns in it: prices may change by at
+    // most this.
     int64_t most = INT64_MAX;
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (inside[i] || c.supply[i] == 0) return;
@@ -103,8 +105,8 @@ __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
   }
 }
 
-// Duals in units of the costs. Rows and columns without mass get the greatest that the others
-// allow. Returns the greatest magnitude.
+// Writes the duals, at the scale of the given costs. Rows and columns without mass get the greatest
+// duals that the others allow. Returns the greatest magnitude.
 template <class C>
 __device__ double write_duals(Team team, const C& c, const Workspace& w, bool empty) {
   const TransportProblem& p = c.p;
@@ -152,12 +154,12 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   return team.most(most);
 }
 
-// The cost of arcs, or of a part of them.
+// The cost of some arcs of a plan.
 struct PartCost {
   __int128 whole = 0;
   PlanCost sum;
 
-  // `raw`: the cost of arc k; `real`: w.mass has floats.
+  // `raw`: the cost of arc k. `real`: w.mass has floats.
   template <class C>
   __device__ void add(const C& c, const Workspace& w, int32_t k, typename C::Raw raw, bool real) {
     if (real) {
@@ -182,12 +184,13 @@ struct PartCost {
   }
 };
 
-// By one block. The cost of a plan, for the first thread, from the costs in w.flow and the masses
-// in w.mass. Few arcs are added by one thread, in their order; of many, each thread adds a part.
+// The cost of a plan, from the costs in w.flow and the masses in w.mass. Each thread adds a run of
+// consecutive arcs; if arcs are few, one thread adds all. One block calls it; the first thread gets
+// the result.
 template <class C>
 __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t count, double unit,
                           bool real) {
-  constexpr int32_t kPart = 128;  // arcs at least; the pool has room for so many parts
+  constexpr int32_t kPart = 128;  // least arcs of a part; the pool has room for all parts
   const int32_t wanted = (count + kPart - 1) / kPart, parts = min(wanted, kThreads);
   const int32_t width = (count + parts - 1) / max(parts, 1);
   auto* const part = reinterpret_cast<PartCost*>(w.pool[0]);
@@ -207,19 +210,23 @@ __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t cou
   return all.value(unit, real);
 }
 
-// By the first thread. `most`: the greatest dual; `whole`: all costs are whole numbers of units;
-// `gap`: what computed flows may lose; `excess`: what another basis costs more than the plan.
+// Writes value, gap and status. The first thread calls it.
+// - most: the greatest magnitude of a dual
+// - whole: all costs are whole numbers of units
+// - gap: how far recomputed flows may be from the optimal cost
+// - excess: the cost of the basis minus the cost of the plan written
 template <class C>
 __device__ void write_value(const C& c, const Masses& masses, double most, bool whole, double value,
                             double gap, double excess) {
   const TransportProblem& p = c.p;
   write_real(p.value, p.result_dtype, 0, value);
-  // A cost is wrong by half a unit, a mass by one; what demands lack in sum adds two for each.
+  // Rounding: each cost is off by up to half a unit, and each mass by one unit. Balancing changes
+  // each demand by up to two more.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   if (excess > 0) gap = fmax(gap - excess, 0.0);
   gap *= 1 + 0x1p-50;
-  if (!whole || masses.rounded) gap += 0x1p-1074;  // what has underflowed
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // for products that underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_huge_valf());
   }
@@ -227,7 +234,8 @@ __device__ void write_value(const C& c, const Masses& masses, double most, bool 
   *p.status = kOptimal;
 }
 
-// By one block. `saved`: so many arcs are of another plan, which is written if it costs less.
+// Writes plan, value, gap and status. `saved`: the number of arcs of another plan, which is written
+// instead if it costs less. One block calls it.
 template <class C>
 __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, bool whole,
                            int32_t saved) {
@@ -236,7 +244,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
   const TransportProblem& p = t.c.p;
   const bool real = masses.coarse;
   double excess, gap = 0;
-  // Flows that are computed again are those of the basis.
+  // With recomputed flows, the plan is always that of the basis.
   int32_t count = list_better(t, real ? 0 : saved, masses.unit, &excess);
   if (real && !recompute_flows(t.c, {team, w}, most, count, gap)) {
     return write_failure(team, p, kInfeasible);
@@ -257,7 +265,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
   team.one([&] { write_value(t.c, masses, most, whole, value, gap, excess); });
 }
 
-// Without mass.
+// Writes the results of a problem without mass.
 template <class C>
 __device__ void write_empty(Team team, const C& c, const Workspace& w) {
   const TransportProblem& p = c.p;

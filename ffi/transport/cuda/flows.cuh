@@ -1,4 +1,4 @@
-// The flows of a plan of floats, computed again from the masses as they are given.
+// Recomputes the flows of a plan from the given float masses.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FLOWS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FLOWS_CUH_
 
@@ -9,7 +9,7 @@ namespace jaxmatch::transport {
 
 #include "transport/plan_flows.inc.h"
 
-// All functions are for all threads of one block. They begin after a barrier and end with one.
+// All threads of one block call each function, after a barrier. Each function ends with a barrier.
 template <class C>
 struct RestSender {
   Team team;
@@ -17,7 +17,8 @@ struct RestSender {
   const Workspace& w;
   PlanFlows& f;  // each thread has a copy
 
-  // The first thread changes the flows.
+  // The first thread calls `change`, which may change the flows. All threads then get the new
+  // totals.
   template <class F>
   __device__ void change(const F& change) const {
     Control& all = *w.control;
@@ -42,7 +43,7 @@ struct RestSender {
     return (c.p.maximize ? -1 : 1) * C::real(c.raw(i, j)) - w.row_dual[i] - w.col_dual[j];
   }
 
-  // The node with the least number, kNone if there is none; finite numbers alone count.
+  // The index in [first, last) with the least finite number; kNone if there is none.
   template <class F>
   __device__ int32_t least(int32_t first, int32_t last, const F& number) const {
     uint64_t key = ~uint64_t(0), index = ~uint64_t(0);
@@ -56,8 +57,8 @@ struct RestSender {
     return index == ~uint64_t(0) ? kNone : int32_t(index);
   }
 
-  // Nodes without an ample receiver come first, see transport/cpu/send_rest.h. False if a node has
-  // mass but no allowed pair.
+  // Sends the remaining mass of all nodes. Nodes without an ample receiver come first, see
+  // transport/cpu/send_rest.h. Returns false if a node has mass but no allowed pair.
   __device__ bool run() const {
     for (int pass = 0; pass < 2; ++pass) {
       for (int32_t from = 0; !f.is_full();) {
@@ -100,8 +101,8 @@ struct RestSender {
   }
 };
 
-// Puts the new flows, sorted, into the plan, and their number into `count`. Adds to `gap` what they
-// may lose. False if some mass cannot move.
+// Recomputes the flows, and writes them to the plan in sorted order. Sets `count` to their number.
+// Adds to `gap` how far they may be from the optimal cost. Returns false if some mass cannot move.
 template <class C>
 __device__ bool recompute_flows(const C& c, const Plan& plan, double most, int32_t& count,
                                 double& gap) {

@@ -1,4 +1,5 @@
-// The first basis: the arcs of a plan that form a forest, and after it the others one by one.
+// Builds the first basis: a spanning forest of the arcs of a plan, to which the other arcs are
+// added one by one.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 
@@ -7,15 +8,18 @@
 
 namespace jaxmatch::transport {
 
-// All functions are for all threads of one block. They begin after a barrier and end with one.
+// All threads of one block call each function, after a barrier. Each function ends with a barrier.
 template <class C>
 struct Forest {
   Team team;
   const Tree<C> t;
   const Workspace& w;
   const int32_t arcs;
-  // Of the workspace, by node: the part that it belongs to, a node; the first arc of a part to
-  // another one; its distance from the root; the next free place of the tour in its subtree.
+  // Arrays by node. (A part is a component of the forest, and named by one of its nodes.)
+  // - part: the part of the node
+  // - best: the first arc of a part to another part
+  // - level: the distance of the node from the root
+  // - place: the next free position of the tour in the subtree of the node
   int32_t *part, *best, *level, *place;
 
   __device__ Forest(const Tree<C>& tree, int32_t arcs)
@@ -31,8 +35,8 @@ struct Forest {
   __device__ int32_t row_of(int64_t k) const { return int32_t(w.key[k] >> 32); }
   __device__ int32_t col_of(int64_t k) const { return t.rows + int32_t(w.key[k]); }
 
-  // Makes the tree from the plan, which may have cycles. Each part keeps the price that the auction
-  // has for one of its columns.
+  // Builds the tree from the plan, which may have cycles. In each part, all prices follow from the
+  // price that the auction has for one of its columns.
   __device__ void grow() const {
     find_parts();
     const int32_t levels = find_levels();
@@ -45,8 +49,9 @@ struct Forest {
     }
   }
 
-  // In rounds, each part takes its first arc to another part into the forest (Boruvka). The arcs
-  // are those of the spanning forest that is least by index, whatever the order of threads.
+  // Finds a spanning forest in rounds (Boruvka). In each round, each part adds its first arc to
+  // another part. The order of threads does not matter: the result is the minimum spanning forest
+  // with the indices of arcs as weights.
   __device__ void find_parts() const {
     team.each(t.nodes, [&](int64_t x) { part[x] = int32_t(x); });
     team.each(arcs, [&](int64_t k) { w.in_forest[k] = 0; });
@@ -62,8 +67,8 @@ struct Forest {
         atomicMin(&best[y], int32_t(k));
       });
       if (!team.any(found)) return;
-      // First `place` is the part that each part joins. Of two parts that join each other, one
-      // stays. Then `place` is the last part of a chain of them.
+      // At first, `place` is the part that each part joins. If two parts join each other, one of
+      // them stays. Then `place` moves on to the end of each chain of parts.
       team.each(t.nodes, [&](int64_t k) {
         const int32_t x = int32_t(k), arc = best[x];
         place[x] = x;
@@ -87,8 +92,8 @@ struct Forest {
     }
   }
 
-  // Hangs each part from the root by its last node, a column where there is one, and the others in
-  // the order of their distance. Returns the number of levels below the root.
+  // Hangs each part from the root by its last node, which is a column if there is one. Adds the
+  // other nodes in the order of their distance. Returns the number of levels below the root.
   __device__ int32_t find_levels() const {
     team.each(t.nodes + 1, [&](int64_t x) { best[x] = level[x] = kNone; });
     team.sync();
@@ -126,7 +131,8 @@ struct Forest {
     team.sync();
   }
 
-  // The order of siblings depends on the order of threads; no result does.
+  // Sets the Euler tour and the prices. The order of siblings depends on the order of threads, but
+  // no result does.
   __device__ void take_tour(int32_t levels) const {
     int32_t* const size = best;
     team.each(t.nodes + 1, [&](int64_t x) { size[x] = 1; });
@@ -149,11 +155,11 @@ struct Forest {
       });
     }
   }
-  // A row on top has no column.
+  // If a row is at the top, its part has no column.
   __device__ int64_t price_of_top(int32_t x) const { return t.is_row(x) ? 0 : w.price[x]; }
 
-  // Lists the arcs outside of the forest in place of the flags, in their order. Returns their
-  // number.
+  // Overwrites the flags in w.in_forest with a list of the arcs outside the forest, in their order.
+  // Returns the number of these arcs.
   __device__ int32_t list_others() const {
     int32_t& listed = w.control->found;
     if (team.warp() == 0) {
@@ -174,7 +180,7 @@ struct Forest {
   }
 };
 
-// The first basis. By the first block.
+// Builds the first basis. The first block calls it.
 template <class C>
 __device__ void grow_basis(Tree<C> tree, const Holding* held, bool turned) {
   const Plan plan{tree.team, tree.w};

@@ -13,18 +13,18 @@
 namespace jaxmatch::transport {
 namespace {
 
-// As many blocks for each problem as it has work for, but no more than run at once: they wait for
-// each other at barriers.
+// The number of blocks per problem: as many as it has work for, but no more than run at the same
+// time, because blocks wait for each other at barriers.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
   const int64_t n = batch.first.n, m = batch.first.m;
-  const int64_t pairs = has_few_columns(n, m) ? 1 << 12 : 1 << 16;  // of a block, at least
+  const int64_t pairs = has_few_columns(n, m) ? 1 << 12 : 1 << 16;  // least pairs per block
   const int64_t useful = n * m / pairs;
   const int64_t most =
       std::min<int64_t>(multiprocessors / std::max<int64_t>(batch.size, 1), kMostBlocks);
   return int(std::max<int64_t>(1, std::min(useful, most)));
 }
 
-// A warp for each problem: problems with two short sides.
+// Solves problems with two short sides, with one warp per problem.
 ffi::Error solve_small(cudaStream_t stream, TransportKernel kernel, const TransportBatch& work,
                        int most_shared) {
   const TransportProblem& p = work.first;

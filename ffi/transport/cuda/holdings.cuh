@@ -1,4 +1,5 @@
-// What the columns hold in an auction: a segment of a pool each, which moves when it is full.
+// What the columns hold in an auction. Each column has a segment of a pool, which moves when it is
+// full.
 #ifndef JAXMATCH_CUDA_TRANSPORT_HOLDINGS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_HOLDINGS_CUH_
 
@@ -6,8 +7,8 @@
 
 namespace jaxmatch::transport {
 
-// One warp works on a column. What is held does not depend on the order in which threads run; its
-// order in the segment does.
+// One warp works on a column. The order of threads affects the order of holdings in a segment, but
+// not which holdings there are.
 struct Holdings {
   const Workspace& w;
   Holding* pool;
@@ -18,7 +19,7 @@ struct Holdings {
   __device__ Holdings(const Workspace& w, int which)
       : w(w), pool(w.pool[which]), lane(int32_t(threadIdx.x) % kWarpSize) {}
 
-  // Finds a place for at least `wanted` holdings. Returns false if the pool is used up.
+  // Moves `s` to a new place for at least `wanted` holdings. Returns false if the pool is used up.
   __device__ bool reserve(Segment& s, int32_t wanted) const {
     const int32_t more = wanted + wanted / 2, room = more > kLeastRoom ? more : kLeastRoom;
     int32_t at = 0;
@@ -36,8 +37,8 @@ struct Holdings {
     return true;
   }
 
-  // Adds a bid to holdings that are in the lanes, one in each. A row has one holding in a column.
-  // Returns false if they are too many.
+  // Adds a bid to the holdings of a column. Each lane has one of them. If the row of the bid
+  // already has a holding, its mass grows instead. Returns false if the holdings exceed the lanes.
   __device__ bool add(Holding& own, int32_t& count, const Bid& bid, int32_t row) const {
     const unsigned known = __ballot_sync(kAllLanes, lane < count && own.row == row);
     if (known == 0 && count == kWarpSize) return false;
@@ -51,8 +52,8 @@ struct Holdings {
     return true;
   }
 
-  // How much of the holding of this lane the column keeps: it prefers low levels, of equal ones low
-  // rows.
+  // How much of this lane's holding the column keeps. It prefers low levels, and among equal levels
+  // low rows.
   __device__ int64_t kept(const Holding& own, int32_t count, int64_t demand) const {
     int64_t before = 0;
     for (int32_t k = 0; k < count; ++k) {
@@ -65,12 +66,12 @@ struct Holdings {
     return lane < count ? left < own.mass ? left : own.mass : 0;
   }
 
-  // Holdings in memory are dropped in decreasing order of (level, row).
+  // Holdings in memory are dropped in decreasing order of this key: (level, row).
   __device__ static uint64_t key_of(const Holding& own) {
     return uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row));
   }
-  // Drops mass until `demand` is left of `held`. One lane calls f(row, mass) for what is dropped of
-  // a row. Returns the level of the last holding.
+  // Drops mass until only `demand` of the mass `held` remains. One lane calls f(row, mass) for each
+  // drop. Returns the greatest level that remains.
   template <class F>
   __device__ float trim(Segment& s, int64_t held, int64_t demand, const F& f) const {
     constexpr int32_t kFew = 8;
@@ -92,7 +93,7 @@ struct Holdings {
     }
     return __reduce_min_sync(kAllLanes, key == warp_least(key) ? place : INT32_MAX);
   }
-  // Drops at most `over` of the last holding. Returns how much.
+  // Drops at most `over` from the holding with the greatest key. Returns how much was dropped.
   template <class F>
   __device__ int64_t drop_last(Segment& s, int64_t over, const F& f) const {
     const int32_t place = s.first + last(s);
@@ -108,8 +109,8 @@ struct Holdings {
     __syncwarp();
     return mass;
   }
-  // The key of the holding at which the mass, summed by key, first exceeds `demand`; bit by bit:
-  // the greatest number with at most `demand` below it.
+  // The key at which the mass, summed in the order of keys, first exceeds `demand`. It is found bit
+  // by bit, as the greatest number with at most `demand` below it.
   __device__ uint64_t find_threshold(const Segment& s, int64_t demand) const {
     uint64_t least = ~uint64_t(0), most = 0;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
@@ -131,8 +132,8 @@ struct Holdings {
     }
     return at;
   }
-  // Keeps the holdings with keys below `threshold`, and of that holding what they leave of
-  // `demand`.
+  // Keeps the holdings with keys below `threshold`. The holding with that key keeps what they leave
+  // of `demand`. All others are dropped.
   template <class F>
   __device__ void drop_from(Segment& s, uint64_t threshold, int64_t demand, const F& f) const {
     int64_t before = 0;

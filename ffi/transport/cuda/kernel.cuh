@@ -1,5 +1,6 @@
-// Exact transport on CUDA, a team of blocks for each problem: an auction, or paths between few
-// columns, supply prices and most of a plan, and the network simplex method finishes.
+// Exact transport on CUDA, with a team of blocks per problem. An auction, or augmenting paths if
+// columns are few, finds prices and most of a plan. The network simplex method then makes it
+// optimal.
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 
@@ -15,7 +16,8 @@
 
 namespace jaxmatch::transport {
 
-// Sets the column prices of the auction, if duals are given and finite. Returns whether they are.
+// Sets the column prices to the given duals. If there are none, or one is not finite or too large,
+// sets them to 0 and returns false.
 template <class C>
 __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   bool usable = c.p.start_dual != nullptr;
@@ -29,8 +31,8 @@ __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   return usable;
 }
 
-// Sets the prices of columns in whole units to those of the auction. They are coarse, so that duals
-// of costs with few bits have few bits, and float32 holds them.
+// Converts the column prices of the auction to whole units. They are rounded to a coarse grid, so
+// that costs with few bits get duals with few bits, which float32 can hold.
 template <class C>
 __device__ void take_prices(Team team, const C& c, const Workspace& w) {
   constexpr double kGrid = 0x1p-14;
@@ -41,7 +43,7 @@ __device__ void take_prices(Team team, const C& c, const Workspace& w) {
   team.sync();
 }
 
-// The same after a plan that was given: prices are refined, and shortest paths place what is left.
+// The same after a given plan: refines the prices, and places free mass along shortest paths.
 template <class C>
 __device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held) {
   PriceLabels<C> labels{team, c, w, held};
@@ -55,7 +57,7 @@ __device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding
   team.sync();
 }
 
-// Holdings and prices to begin with. Returns the holdings.
+// Finds the first holdings and prices. Returns the holdings.
 template <class C>
 __device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
   const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
@@ -75,7 +77,7 @@ __device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
   return held;
 }
 
-// An optimal basis for the costs as they are now. Returns whether it does without forbidden pairs.
+// Finds an optimal basis for the current costs. Returns whether it uses no forbidden pair.
 template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
@@ -98,9 +100,10 @@ __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   return found;
 }
 
-// Solves without the costs above level `needed`, then with more levels while some mass needs them.
-// A plan that pays for a higher level is first found for costs in which levels are nearer, as those
-// below are rounded at its scale.
+// Solves without the costs above level `needed`. If that is infeasible, adds one level at a time.
+// Low levels lose digits, because costs are rounded at the scale of the highest level. So the
+// problem is first solved with the levels moved closer together. That plan is written if it costs
+// less.
 template <class C>
 __device__ void solve_levels(Team team, C& c, const Workspace& w, bool tree_in_shared,
                              const CostSummary& found, int needed, int64_t shorter) {
@@ -159,7 +162,7 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
   solve_levels(team, c, w, tree_in_shared, found, needed, shorter);
 }
 
-// Teams take problems in turn, each in the workspace of its first one.
+// Each team solves every `teams`-th problem, in the workspace of its first one.
 template <class Type>
 __global__ void __launch_bounds__(kThreads, 1)
     transport_kernel(const __grid_constant__ TransportBatch batch) {

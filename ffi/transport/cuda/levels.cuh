@@ -1,5 +1,5 @@
-// Levels of costs (common/cost_levels.inc.h): a problem is solved without its higher levels as long
-// as all mass can do without them.
+// Levels of costs (common/cost_levels.inc.h): a problem is solved without its higher levels if it
+// is feasible without them.
 #ifndef JAXMATCH_CUDA_TRANSPORT_LEVELS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_LEVELS_CUH_
 
@@ -11,13 +11,13 @@ namespace jaxmatch::transport {
 
 #include "transport/plan_cost.inc.h"
 
-// Whether the costs are far enough apart.
+// Whether the costs are far enough apart to have levels.
 __device__ inline bool may_have_levels(const CostSummary& found) {
   return found.most > 0 && exponent_of(found.most) - exponent_of(found.least) > kNearExponents;
 }
 
-// Calls f(x) for all finite costs between rows and columns with mass, signed as in a minimisation.
-// After those of a row, all lanes of its warp call end().
+// Calls f(x) for all finite costs x between rows and columns with mass. x is negated if the problem
+// maximises. After the costs of a row, all lanes of its warp call end().
 template <class C, class F, class End>
 __device__ void each_used_cost(Team team, const C& c, const F& f, const End& end) {
   const double sign = c.p.maximize ? -1 : 1;
@@ -32,7 +32,7 @@ __device__ void each_used_cost(Team team, const C& c, const F& f, const End& end
   });
 }
 
-// Sets `from` of the levels of each block.
+// Finds where levels begin, and sets their `from` in each block.
 template <class C>
 __device__ void split_levels(Team team, const C& c, const Workspace& w, double outweighs) {
   Shared& s = team.s;
@@ -69,8 +69,8 @@ __device__ void split_levels(Team team, const C& c, const Workspace& w, double o
   team.sync_block();
 }
 
-// Finds the levels of the costs. Returns the first level whose costs are needed: some row has no
-// lower one.
+// Finds the levels of the costs. Returns the highest level that is certainly needed: some row has
+// no cost in a lower level.
 template <class C>
 __device__ int find_levels(Team team, const C& c, const Workspace& w, double outweighs) {
   split_levels(team, c, w, outweighs);
@@ -105,15 +105,15 @@ __device__ int find_levels(Team team, const C& c, const Workspace& w, double out
   return int(team.most(double(needed)));
 }
 
-// Whether levels below `end` can be drawn near each other.
+// Whether the levels below `end` can be moved closer together.
 __device__ inline bool draws_near(Team team, int end, double outweighs) {
   const CostLevels& levels = team.s.levels;
   double most;
   return levels.count > 1 && end > 1 && draw_near(levels, end, outweighs, &most).draws_near();
 }
 
-// Forbids costs of level `end` and above; `near`: and draws those below near each other. Sets the
-// greatest cost in `found`.
+// Forbids the costs of level `end` and above. `near`: also moves the levels below closer together.
+// Sets the greatest cost in `found`.
 template <class C>
 __device__ void set_map(Team team, C& c, int end, bool near, double outweighs, CostSummary* found) {
   Shared& s = team.s;
@@ -129,7 +129,7 @@ __device__ void set_map(Team team, C& c, int end, bool near, double outweighs, C
   c.map = s.map.changes() ? &s.map : nullptr;
 }
 
-// By one block. The arcs with mass of the basis, sorted. Returns their number.
+// Lists the arcs of the basis that have mass, sorted. Returns their number. One block calls it.
 template <class C>
 __device__ int32_t list_basis(const Tree<C>& t) {
   const Workspace& w = t.w;
@@ -143,7 +143,7 @@ __device__ int32_t list_basis(const Tree<C>& t) {
   return plan.sort();
 }
 
-// By one block. Returns the number of arcs.
+// Saves the plan of the basis. Returns its number of arcs. One block calls it.
 template <class C>
 __device__ int32_t save_plan(const Tree<C>& t) {
   const Workspace& w = t.w;
@@ -156,8 +156,8 @@ __device__ int32_t save_plan(const Tree<C>& t) {
   return count;
 }
 
-// By one block. Lists the basis, or the `saved` arcs of the other plan if that costs less. Sets
-// `excess`, what the basis then costs more.
+// Lists the plan of the basis, or the `saved` arcs of the other plan if that costs less. Sets
+// `excess` to the difference of their costs, or to 0 if the basis is listed. One block calls it.
 template <class C>
 __device__ int32_t list_better(const Tree<C>& t, int32_t saved, double unit, double* excess) {
   const Workspace& w = t.w;

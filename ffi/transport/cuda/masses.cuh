@@ -1,4 +1,4 @@
-// Supplies and demands in whole units of one grid, with equal totals.
+// Supplies and demands as multiples of one unit, with equal totals.
 #ifndef JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_MASSES_CUH_
 
@@ -9,11 +9,11 @@ namespace jaxmatch::transport {
 
 #include "transport/masses.inc.h"
 
-// What one side has, read by all threads.
+// The masses of one side, rows or columns.
 struct MassSide {
   const void* given;
   const uint8_t* mask;
-  int64_t count;  // without a dummy
+  int64_t count;  // number of masses without the dummy
   int64_t* units;
   double* real;
 };
@@ -47,7 +47,7 @@ struct MassReader {
     const double sum = team.sum_of_block(own);
     return team.any(invalid) ? __builtin_nan("") : sum;
   }
-  // Reads integers, or rounds floats to the grid. Returns the total.
+  // Reads integers, or rounds floats to whole units. Returns the total.
   __device__ int64_t read(const MassSide& side, double unit, bool& rounded) const {
     int64_t own = 0;
     team.each(side.count, [&](int64_t k) {
@@ -67,7 +67,8 @@ struct MassReader {
     return team.sum(own);
   }
 
-  // Changes the demands in proportion so that their total grows by `more`, small beside it.
+  // Changes the demands in proportion so that their total grows by `more`, which must be small
+  // relative to `total`. (It may be negative.)
   __device__ void spread_difference(int64_t total, int64_t more) const {
     int64_t own = 0;
     uint64_t key = ~uint64_t(0), index = ~uint64_t(0);
@@ -87,7 +88,7 @@ struct MassReader {
     team.sync();
   }
 
-  // All but the balance of floats.
+  // Reads and checks the masses. Does not balance floats yet.
   __device__ Masses run() const {
     Masses out{1, 0, false, kOptimal, false, 0};
     const double of_rows = real_sum(row), of_cols = real_sum(col);
@@ -122,7 +123,8 @@ struct MassReader {
     return out;
   }
 
-  // Scales the demands to sum as the supplies do, if all is in one component.
+  // Scales the demands so that they sum to the supplies. All allowed pairs must be in one
+  // component.
   __device__ void balance(Masses& out) const {
     const double of_rows = real_sum(row), of_cols = real_sum(col);
     int64_t rows = 0, cols = 0;
@@ -134,7 +136,7 @@ struct MassReader {
     team.each(col.count, [&](int64_t j) { col.real[j] *= factor; });
     team.sync();
     if (rows == cols) return;
-    // All masses of one side may be below half a unit, where the least double bounds it.
+    // All masses of one side may round to 0, if the unit is the least positive double.
     if (rows == 0 || cols == 0) {
       out.status = kUnbalanced;
       out.lacking = fabs(of_rows - of_cols);
@@ -144,7 +146,7 @@ struct MassReader {
     out.rounded = true;
   }
 
-  // Whether the units of a mass are farther from it than a result may be.
+  // Whether some mass was rounded by more than results may be off.
   __device__ bool are_coarse(double unit) const {
     const double near = spare(p.mass_dtype) / 2;
     bool coarse = false;
@@ -157,7 +159,8 @@ struct MassReader {
   }
 
  private:
-  // By how much the sums of floats differ, or `moved` exceeds the lesser; 0 if that is forgiven.
+  // How much the sums of floats differ or, if `p.moved` is given, how much that exceeds the smaller
+  // sum. Returns 0 within the tolerance.
   __device__ double lacking(double of_rows, double of_cols, double moved) const {
     const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(of_rows, of_cols),
                  most = fmax(of_rows, of_cols);
@@ -197,7 +200,8 @@ struct MassReader {
     team.sync();
   }
 
-  // Gives the dummies what the others lack.
+  // Sets the masses of the dummies so that both sides have the same total. `units` move between the
+  // other rows and columns.
   __device__ void fill_dummies(int64_t rows, int64_t cols, int64_t units, Masses& out) const {
     team.one([&] {
       row.units[p.n - 1] = cols - units;

@@ -1,5 +1,5 @@
-// Shortest augmenting paths from all rows with free mass at once, in exact whole units: what an
-// auction leaves moves along them to columns with room, and the plan stays optimal for what it has.
+// Shortest augmenting paths from all rows with free mass at once, in exact whole units. The free
+// mass moves along them to columns with room. The plan stays optimal for the mass that it moves.
 #ifndef JAXMATCH_CUDA_TRANSPORT_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_PATHS_CUH_
 
@@ -7,10 +7,11 @@
 
 namespace jaxmatch::transport {
 
-// It works in phases. Rows with free mass pay `step` more than their least, and prices fall until
-// all pairs are tight again. Tight paths then lead from these rows to all columns whose prices have
-// fallen, and form a forest. Columns with room ask for mass up the trees, level by level, and the
-// mass moves down.
+// Works in phases. In a phase, each row with free mass pays `step` more than its least reduced
+// cost. Prices then fall until all pairs are tight again, so that each row pays exactly the reduced
+// cost of its pairs. Now tight paths lead from the rows with free mass to all columns whose prices
+// have fallen, and form a forest. Columns with room request mass up the trees, level by level, and
+// the mass moves down.
 template <class C>
 struct FreeMass {
   PriceLabels<C>& labels;
@@ -18,7 +19,7 @@ struct FreeMass {
   const C& c;
   const Workspace& w;
   const Holdings h;
-  int32_t first_round = 0;  // of this phase
+  int32_t first_round = 0;  // first round of this phase
 
   __device__ explicit FreeMass(PriceLabels<C>& labels)
       : labels(labels),
@@ -27,20 +28,21 @@ struct FreeMass {
         w(labels.w),
         h{labels.w, labels.pool == labels.w.pool[1] ? 1 : 0} {}
 
-  // By node. What is asked of it, and what it gets.
+  // By node: the mass that is requested from it, and the mass that it gets.
   __device__ int64_t& asked(int64_t x) const { return w.mass[x]; }
   __device__ int64_t& got(int64_t x) const { return reinterpret_cast<int64_t*>(w.key)[x]; }
-  // The node before it on its path; INT32_MAX for rows with free mass, and where no path leads.
+  // The node before x on its path; INT32_MAX for rows with free mass and for nodes without a path.
   __device__ int32_t& before(int64_t x) const { return w.scratch[3][x]; }
-  // The least column among the nodes after it, or after these, that asks.
+  // For a row, the first column after it that requests mass. For a column, the least first_col() of
+  // the rows after it.
   __device__ int32_t& first_col(int64_t x) const { return w.in_forest[x]; }
-  // The pair of a row with the column before it, in the pool.
+  // The place in the pool of the pair of row i and the column before it.
   __device__ int32_t& place(int64_t i) const { return w.list[0][i]; }
 
   __device__ int64_t col(int64_t j) const { return c.p.n + j; }
   __device__ bool is_source(int64_t i) const { return labels.listed_in(i) == first_round; }
   __device__ int64_t room(int64_t j) const { return c.demand[j] - w.held[j]; }
-  // What a row can hand on of what is asked of it.
+  // How much of the requested mass row i can pass on.
   __device__ int64_t has(int64_t i) const {
     return min(asked(i), is_source(i) ? w.rest[i] : labels.pool[place(i)].mass);
   }
@@ -51,7 +53,8 @@ struct FreeMass {
     return team.sum(own);
   }
 
-  // Returns whether a column with room was reached.
+  // Raises what rows with free mass pay, and lowers the prices. Returns whether a column with room
+  // was reached.
   __device__ bool lower(int64_t step) {
     first_round = labels.round;
     team.each_by_warp(c.p.n, [&](int64_t i) {
@@ -80,8 +83,7 @@ struct FreeMass {
     return team.any(reached);
   }
 
-  // Finds the node before each that was reached. Returns false if columns have no place for one
-  // pair more.
+  // Finds the node before each node that was reached. Returns false if the pool is used up.
   __device__ bool find_forest() const {
     team.each_by_warp(c.p.n, [&](int64_t i) {
       const int32_t level = labels.listed_in(i);
@@ -112,7 +114,7 @@ struct FreeMass {
     team.sync();
     return w.control->full == 0;
   }
-  // For one pair more in column j.
+  // Makes room for one more pair in column j.
   __device__ void make_room(int32_t j) const {
     Segment s = w.segment[j];
     if (s.count < s.room) return;
@@ -147,8 +149,9 @@ struct FreeMass {
     }
   }
 
-  // By one warp: divides `mass` among nodes that ask for it, in the order of columns. wants(j) is
-  // what the node that belongs to column j asks for, 0 if there is none; all lanes call it.
+  // Divides `mass` among nodes that request it, in the order of columns. wants(j) is the request of
+  // the node that belongs to column j, or 0; all lanes call it. give(j, part) hands out mass. One
+  // warp calls this function.
   template <class Wants, class Give>
   __device__ void divide(int64_t mass, int32_t first, const Wants& wants, const Give& give) const {
     const int32_t m = int32_t(c.p.m);
@@ -164,7 +167,7 @@ struct FreeMass {
       }
     }
   }
-  // Row i hands on what it gets.
+  // Row i passes on the mass that it gets.
   __device__ void hand_on(int32_t i) const {
     const int32_t first = first_col(i);
     const int64_t mass = is_source(i) ? has(i) : got(i);
@@ -175,7 +178,7 @@ struct FreeMass {
     __syncwarp();
     if (is_source(i) && team.lane() == 0) w.rest[i] -= mass;
   }
-  // Column j takes what it gets from the row before it, and gives back pairs of the rows after it.
+  // Column j takes its mass from the row before it, and gives mass back to the rows after it.
   __device__ void take(int32_t j) const {
     const int64_t mass = got(col(j));
     const int64_t kept = min(mass, room(j));
@@ -195,7 +198,7 @@ struct FreeMass {
     add_pair(j, before(col(j)), mass);
     if (h.lane == 0) w.held[j] += kept;
   }
-  // Adds to a pair of column j, or a new one, and removes those without mass.
+  // Adds mass to the pair of a row and column j, which may be new. Removes pairs without mass.
   __device__ void add_pair(int32_t j, int32_t row, int64_t mass) const {
     Segment s = w.segment[j];
     const int32_t all = s.count;
@@ -219,7 +222,7 @@ struct FreeMass {
 
   __device__ void move() const {
     for (int32_t level = first_round; level < labels.round; ++level) {
-      // Each row by the warp of the first column that asks it.
+      // The warp of the first column that requests mass from a row handles the row.
       team.each_by_warp(c.p.m, [&](int64_t j) {
         if (labels.col_listed_in(j) != level + 1) return;
         const int32_t i = before(col(j));
@@ -233,8 +236,8 @@ struct FreeMass {
     }
   }
 
-  // Begins with tight pairs. Some free mass may be left. After a phase that moves a good part,
-  // tight paths are left: a step of one `bit` finds them.
+  // All pairs must be tight at the beginning. Some mass may stay free. After a phase that moves
+  // much mass, there are still tight paths, which a step of one `bit` finds.
   __device__ void run(int64_t bit) {
     constexpr int64_t kMostLowered = int64_t(1) << 57, kGrows = 4, kGoodPart = 32;
     constexpr int32_t kMostPhases = 4096;

@@ -1,5 +1,5 @@
-// Which kernel solves a transport problem. (Not in kernels.h: with this in sight, the unit of each
-// kernel would compile all of them.)
+// Which kernel solves a transport problem. This is not in kernels.h, because then each kernel's
+// file would compile all kernels.
 #ifndef JAXMATCH_CUDA_TRANSPORT_PICK_H_
 #define JAXMATCH_CUDA_TRANSPORT_PICK_H_
 
@@ -9,7 +9,7 @@
 
 namespace jaxmatch::transport {
 
-// The kernel that `pick.of<Type>()` returns for the type of costs.
+// The kernel that `pick.of<Type>()` returns for the problem's type of costs.
 template <class Pick>
 TransportKernel kernel_for(const TransportProblem& p, const Pick& pick) {
   if (p.row_points) {
@@ -52,7 +52,7 @@ struct PickSmallTransport {
     }
   }
 };
-// Null where there is none: for long sides, and for 64-bit integers.
+// The kernel for small problems; null for long sides and for 64-bit integer costs.
 inline TransportKernel small_transport_kernel_for(const TransportProblem& p) {
   if (!is_small(p.n, p.m)) return nullptr;
   return kernel_for(p, PickSmallTransport{p.n, p.m});

@@ -21,7 +21,7 @@ struct Plan {
     w.mass[at] = mass;
   }
 
-  // By row, then by column. Returns the number of arcs.
+  // Sorts the arcs by row, then by column. Returns the number of arcs.
   __device__ int32_t sort() const {
     team.sync();
     const int32_t arcs = count();
@@ -57,7 +57,7 @@ struct Plan {
     }
   }
 
-  // An arc as it is sorted; those that are not used come last, as if of a row behind all others.
+  // An arc while it is sorted. Unused arcs come last, as if they were in one more row.
   struct alignas(16) Arc {
     uint64_t key;
     int64_t mass;
@@ -65,8 +65,8 @@ struct Plan {
   __device__ int32_t bucket_of(uint64_t key) const {
     return min(uint32_t(key >> 32), uint32_t(team.s.problem.n));
   }
-  // Arcs go to the places of their rows, where each row sorts its own. False, without a change, if
-  // a row has too many for that.
+  // Moves the arcs to the places of their rows, and sorts those of each row. Returns false, without
+  // a change, if a row has too many arcs for that.
   __device__ bool sort_by_counting(int32_t arcs) const {
     constexpr int32_t kMostOfRow = 64;
     if (arcs > w.holdings) return false;
@@ -104,7 +104,7 @@ struct Plan {
     team.sync();
     return true;
   }
-  // Each number becomes the sum of those before it.
+  // Replaces each number by the sum of the numbers before it.
   __device__ void sum_before(int32_t* x, int32_t count) const {
     const int32_t part = (count + team.block_threads() - 1) / team.block_threads(),
                   first = int32_t(threadIdx.x) * part;
@@ -134,9 +134,9 @@ struct Plan {
   }
 };
 
-// Lists what columns hold, and gives the free mass of each row to its best columns
-// with room, or to forbidden ones if need be.
-// If `turned`, the segments are those of rows, and hold mass of columns.
+// Lists what columns hold. Gives the free mass of each row to its best columns with room, and uses
+// forbidden pairs only if there are no others. If `turned`, the segments are those of rows, and
+// hold mass of columns.
 template <class C>
 __device__ void list_plan(const Plan& plan, const C& c, const Holding* pool, bool turned) {
   Team team = plan.team;

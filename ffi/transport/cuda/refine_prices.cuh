@@ -1,6 +1,6 @@
-// Label correction of prices, in whole units, and the refinement of an auction's prices by it
-// (Goldberg 1997, section 4). The pairs of an auction cost their rows up to epsilon more than the
-// least. Lower prices make nearly all of them tight.
+// Label correction of prices in whole units, which refines the prices of an auction (Goldberg 1997,
+// section 4). After an auction, a row may pay up to epsilon more for a pair than its least reduced
+// cost. Lower prices make nearly all pairs tight.
 #ifndef JAXMATCH_CUDA_TRANSPORT_REFINE_PRICES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_REFINE_PRICES_CUH_
 
@@ -8,23 +8,24 @@
 
 namespace jaxmatch::transport {
 
-// Prices of columns fall, all rows at the same prices in each round, until no row would pay less
-// elsewhere than for the columns that it holds. w.price has what rows pay, and the prices.
+// Lowers the prices of columns in rounds, until no row would pay less elsewhere than in the columns
+// that hold it. All rows see the same prices in a round. w.price has what rows pay, then the
+// prices.
 template <class C>
 struct PriceLabels {
   Team team;
   const C& c;
   const Workspace& w;
   Holding* const pool;
-  int32_t round = 0;  // of all
+  int32_t round = 0;  // number of rounds so far
 
   static constexpr int64_t kNothing = INT64_MIN;  // what a row without a column pays
 
   __device__ int64_t& pays(int64_t i) const { return w.price[i]; }
   __device__ int64_t& price(int64_t j) const { return w.price[c.p.n + j]; }
   __device__ int64_t& next_price(int64_t j) const { return w.flow[j]; }
-  // The round in which a row or a column was listed last. A row has it from a column that was
-  // listed in the same round, and a column from a row that was listed in the round before.
+  // The last round in which a row or a column was listed. A row is listed in the same round as the
+  // column that caused it. A column is listed in the round after the row that caused it.
   __device__ int32_t& listed_in(int64_t node) const { return w.scratch[0][node]; }
   __device__ int32_t& col_listed_in(int64_t j) const { return listed_in(c.p.n + j); }
   __device__ int32_t* rows() const { return w.scratch[1]; }
@@ -42,14 +43,14 @@ struct PriceLabels {
     cols()[atomicAdd(&num_cols(of_round), 1)] = j;
   }
 
-  // By one warp: lanes call f(row, place in the pool) for the pairs of column j.
+  // Lanes call f(row, place in the pool) for the pairs of column j. One warp calls it.
   template <class F>
   __device__ void each_pair(int32_t j, const F& f) const {
     const Segment s = w.segment[j];
     for (int32_t k = team.lane(); k < s.count; k += kWarpSize)
       f(pool[s.first + k].row, s.first + k);
   }
-  // By one warp: lanes call f(column, units) for the columns with demand.
+  // Lanes call f(column, units) for the costs of row i in columns with demand. One warp calls it.
   template <class F>
   __device__ void each_cost(int64_t i, const F& f) const {
     constexpr int kAtOnce = C::kComputed ? 4 : 8;  // loads in flight together
@@ -68,7 +69,7 @@ struct PriceLabels {
       if (c.demand[j] > 0) f(j, c.units_of(row.raw(j)));
     }
   }
-  // By one warp. Every lane gets the least that row i would pay.
+  // The least that row i would pay. One warp calls it; every lane gets the result.
   __device__ int64_t least_of(int64_t i) const {
     constexpr uint64_t kSign = uint64_t(1) << 63;
     int64_t least = INT64_MAX;
@@ -76,7 +77,7 @@ struct PriceLabels {
     return int64_t(warp_least(uint64_t(least) ^ kSign) ^ kSign);
   }
 
-  // Begins with prices that are multiples of `bit`, and all columns that hold something.
+  // Rounds the prices to multiples of `bit`, and lists all columns that hold something.
   __device__ void begin(int64_t bit) const {
     constexpr double kMostPrice = 0x1p58;
     team.one([&] { num_rows(0) = num_rows(1) = num_cols(0) = num_cols(1) = 0; });
@@ -94,8 +95,8 @@ struct PriceLabels {
     team.sync();
   }
 
-  // The columns of the list take their next prices, and the rows that pay more by that are listed.
-  // A lane has a column with few pairs, and a warp one with many.
+  // The listed columns take their next prices. Lists the rows that then pay more. A lane handles a
+  // column with few pairs, and a warp one with many.
   __device__ void list_rows() const {
     constexpr int32_t kFewPairs = 4;
     const int32_t count = num_cols(round);
@@ -119,13 +120,13 @@ struct PriceLabels {
     }
     team.sync();
   }
-  // What row i pays for column j at price v.
+  // Row i must pay at least its reduced cost in column j at price v. If that is more than before,
+  // lists the row.
   __device__ void raise(int32_t i, int32_t j, int64_t v) const {
     const auto x = static_cast<long long>(c.units(i, j) - v);
     if (x > atomicMax(reinterpret_cast<long long*>(&pays(i)), x)) list_row(i);
   }
-  // Lowers the next prices of the columns in which a row of the list would pay less. Ends the
-  // round.
+  // Lowers the next prices of columns in which a listed row would pay less. Ends the round.
   __device__ void lower_prices() {
     const int32_t count = num_rows(round);
     team.one([&] { num_cols(round) = num_rows(round + 1) = 0; });
@@ -143,7 +144,7 @@ struct PriceLabels {
     team.sync();
     ++round;
   }
-  // Returns false if prices still fall after so many rounds.
+  // Runs rounds until prices no longer fall. Returns false if they still fall after `most_rounds`.
   __device__ bool settle(int64_t most_rounds) {
     for (int64_t k = 0; num_cols(round) > 0; ++k) {
       if (k == most_rounds) return false;
@@ -154,8 +155,8 @@ struct PriceLabels {
   }
 };
 
-// The lowest bit of all costs, in units: prices that are multiples of it have few bits if costs
-// have.
+// The lowest bit of all costs, in units. Prices that are multiples of it have few bits if the costs
+// have few bits.
 template <class C>
 __device__ int64_t lowest_bit(const PriceLabels<C>& labels) {
   const C& c = labels.c;
@@ -170,7 +171,7 @@ __device__ int64_t lowest_bit(const PriceLabels<C>& labels) {
   return key < uint64_t(1) << 58 ? int64_t(key) : 1;
 }
 
-// Gives up the pairs that are not tight, and their mass.
+// Drops the pairs that are not tight, and frees their mass.
 template <class C>
 struct LoosePairs {
   PriceLabels<C>& labels;
@@ -220,12 +221,13 @@ struct LoosePairs {
   }
 };
 
-// Where the plan is not optimal, labels would fall forever: after some rounds the pairs that are
-// not tight are given up. A plan that is given is optimal but for roundings.
+// If the plan is not optimal, prices would fall forever. So after some rounds, the pairs that are
+// not tight are dropped. A given plan is optimal except for rounding.
 template <class C>
 __device__ void refine_prices(PriceLabels<C>& labels) {
   constexpr int64_t kMostRounds = 4096;
-  // Each round moves prices by less than twice the greatest cost.
+  // A round changes prices by less than twice the greatest cost, so they do not overflow in
+  // `shorter` rounds.
   const int64_t shorter = min(labels.c.p.n, labels.c.p.m);
   if (labels.settle(min(kMostRounds, shorter))) return;
   LoosePairs<C>{labels, labels.w}.run();

@@ -7,16 +7,17 @@
 
 namespace jaxmatch::transport {
 
-// Of reduced costs at the prices v, perturbed by less than `perturbation` (assignment/pair_hash.h).
+// Finds the two least reduced costs at the prices v. Hashes perturb them by less than
+// `perturbation` to break ties (assignment/pair_hash.h).
 template <class C>
 struct RowScan {
   const C& c;
   const float* v;
   float perturbation;
-  static constexpr int32_t kLeastWidth = 128;  // of a part, else loads would be too few at once
+  static constexpr int32_t kLeastWidth = 128;  // least part width, for enough loads in flight
 
   __device__ TwoLeast of_row(int64_t i) const { return of_part(i, 0, int32_t(c.p.m)); }
-  // Of the columns from `first` to `last`. Every lane gets the result.
+  // Scans the columns in [first, last). Every lane gets the result.
   __device__ TwoLeast of_part(int64_t i, int32_t first, int32_t last) const {
     TwoLeast own;
     int32_t j = first + int32_t(threadIdx.x) % kWarpSize;
@@ -29,7 +30,8 @@ struct RowScan {
   }
 
  private:
-  // While all lanes have N columns left. N loads are in flight together. Returns the next column.
+  // Includes N columns per lane at a time, with N loads in flight, while all lanes have N columns
+  // left. Returns this lane's next column.
   template <int N, class Row>
   __device__ int32_t include_groups(const Row& row, int64_t i, int32_t j, int32_t last,
                                     TwoLeast& own) const {
@@ -46,7 +48,7 @@ struct RowScan {
   }
   __device__ float perturbed(typename C::Raw raw, int64_t i, int32_t j) const {
     const float reduced = c.estimate(raw) - v[j];
-    // From 1 to 2: what is added to all columns does not count.
+    // The hash gives a number from 1 to 2. The 1 is added to all columns, so it does not matter.
     const uint32_t hash = uint32_t(assignment::pair_hash(uint32_t(i), uint32_t(j)));
     return reduced + perturbation * __uint_as_float(0x3f800000u | hash >> 1);
   }

@@ -6,16 +6,17 @@
 
 namespace jaxmatch::transport {
 
-// Of finite costs. `scale`: of the least that rows pay, which may be far below the spread.
+// The range of finite costs: `spread` is the greatest minus the least. `scale` bounds how far the
+// least costs of nearly all rows are above the least cost of all. It may be far below the spread.
 struct CostRange {
   float spread, scale;
 
   __device__ bool has_tail() const { return scale < spread; }
 };
 
-// Where costs have a heavy tail, such as exp(3 N) for a normal N, nearly all rows have a column far
-// below the spread. Scales that are parts of the spread could not tell such costs apart. w.u has
-// the least cost of each row.
+// Finds CostRange::scale. If costs have a heavy tail, such as exp(3 N) for a normal N, nearly all
+// rows have a cost far below the spread. An epsilon relative to the spread could not tell such
+// costs apart. w.u has the least cost of each row.
 __device__ inline float scale_of_rows(Team team, const TransportProblem& p, const Workspace& w,
                                       float least, float spread) {
   constexpr float kScales[] = {0x1p-14f, 0x1p-22f, 0x1p-30f, 0x1p-38f};
@@ -54,15 +55,17 @@ __device__ CostRange range_of_costs(Team team, const C& c, const Workspace& w) {
   return {spread, scale_of_rows(team, c.p, w, least, spread)};
 }
 
-// Epsilon in parts of the scale of costs; and which part of the rows may stay free at the end of a
-// scale, and of the last one.
+// The first epsilon, the factor that changes it after each scale, and the last epsilon. Both
+// epsilons are relative to CostRange::scale. A low last epsilon saves more pivots if rows are many.
+// A scale ends when at most 1 / stop_part of the rows have free mass, or 1 / last_stop_part in the
+// last scale.
 struct Schedule {
   float first, factor, last;
   int32_t stop_part, last_stop_part;
 };
 __device__ inline Schedule schedule_for(int32_t rows, bool has_tail) {
   if (has_tail) return {0.125f, 0.2f, 0x1p-20f, 16, 64};
-  return {1.0f / 128, 0.2f, 1.1f / float(rows), 16, 64};  // the more rows, the more pivots it saves
+  return {1.0f / 128, 0.2f, 1.1f / float(rows), 16, 64};
 }
 
 }  // namespace jaxmatch::transport

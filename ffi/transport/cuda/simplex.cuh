@@ -1,8 +1,8 @@
 // The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network
 // Flows, 1993, chapter 11). Prices are exact, in whole units.
 //
-// All warps price parts of rows and offer the best arc of each; then one block takes these arcs,
-// the best first, as long as their reduced cost is negative at the prices of the moment.
+// All warps price parts of rows, and each offers the best arc of a part. Then one block lets these
+// arcs enter the basis, the best first, while their reduced cost is negative at the current prices.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 
@@ -12,12 +12,12 @@ namespace jaxmatch::transport {
 
 template <class C>
 struct Simplex {
-  const Tree<C> t;  // of the first block
-  const Team team;  // of all
+  const Tree<C> t;  // the tree, for the first block
+  const Team team;  // all blocks
   const Workspace& w;
 
-  // The best arc from row i to columns from `first` to `last`, by one warp. Every lane gets it.
-  // Exact are only the reduced costs that may be negative.
+  // Finds the best arc from row i to the columns in [first, last). Only reduced costs that may be
+  // negative are computed exactly. One warp calls it; every lane gets the result.
   __device__ void price(int32_t i, int32_t first, int32_t last, int64_t& gain, int32_t& col) const {
     constexpr int kAtOnce = C::kComputed ? 4 : 8;  // loads in flight together
     const C& c = t.c;
@@ -27,7 +27,7 @@ struct Simplex {
     col = INT32_MAX;
     const auto costs = c.row(i);
     const auto include = [&](typename C::Raw raw, int32_t j) {
-      // Each of five numbers and differences is rounded once.
+      // Three numbers and two differences are rounded once each, which bounds the error.
       const float cost = c.estimate(raw), v = w.shadow[t.rows + j];
       const float most = fabsf(cost) + fabsf(near) + fabsf(v);
       if (cost - near - v > most * 0x1p-20f + 0x1p-100f || c.demand[j] == 0) return;
@@ -43,7 +43,7 @@ struct Simplex {
       for (int a = 0; a < kAtOnce; ++a) include(raw[a], j + a * kWarpSize);
     }
     for (; j < last; j += kWarpSize) include(costs.raw(j), j);
-    // Ordered as an unsigned number.
+    // With its sign bit flipped, a signed number is ordered as an unsigned one.
     const uint64_t own = uint64_t(gain) ^ (uint64_t(1) << 63), best = warp_least(own);
     col = __reduce_min_sync(kAllLanes, own == best ? col : INT32_MAX);
     gain = int64_t(best ^ (uint64_t(1) << 63));
@@ -51,11 +51,11 @@ struct Simplex {
 
   static constexpr uint64_t kNoArc = ~uint64_t(0);
 
-  // Every warp prices parts of rows, and writes the arc of each part that may enter the basis, with
-  // its cost, to the place of that part: threads choose among them by place. Returns the number of
-  // parts, or 0 if no arc may enter.
+  // Prices all rows in parts. For each part, a warp writes the best arc that may enter the basis,
+  // and its cost, to the place of the part. So the order of threads does not matter. Returns the
+  // number of parts, or 0 if no arc may enter.
   __device__ int32_t price_all() {
-    constexpr int64_t kPart = 512;  // columns at least
+    constexpr int64_t kPart = 512;  // least columns of a part
     const C& c = t.c;
     int32_t& count = w.control->arcs;
     team.one([&] { count = 0; });
@@ -77,8 +77,8 @@ struct Simplex {
     return count > 0 ? int32_t(c.p.n * parts) : 0;
   }
 
-  // The first block lets these arcs enter the basis, as long as their reduced cost is negative.
-  // Each thread has one of them at a time. Returns the number of pivots.
+  // Lets the arcs of price_all() enter the basis, while their reduced cost is negative. Each thread
+  // has one of them at a time. The first block calls it. Returns the number of pivots.
   __device__ int32_t enter(int32_t count) const {
     int32_t pivots = 0;
     for (int32_t before = -1; before < pivots;) {
@@ -97,7 +97,8 @@ struct Simplex {
     }
     return pivots;
   }
-  // The best of the arcs that threads have, one each if any, until none is left.
+  // Lets the best of the threads' arcs enter the basis, until no reduced cost is negative. Each
+  // thread has at most one arc. Returns the number of pivots.
   __device__ int32_t enter_best(uint64_t own, int64_t cost) const {
     constexpr uint64_t kSign = uint64_t(1) << 63;
     for (int32_t pivots = 0;; ++pivots) {

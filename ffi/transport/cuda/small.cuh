@@ -1,4 +1,4 @@
-// Exact transport on CUDA where neither side is long: a warp for each problem.
+// Exact transport on CUDA for problems with two short sides, with one warp per problem.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
 
@@ -38,7 +38,7 @@ __device__ void write_costs(Team team, TransportProblem& p, const Workspace& w) 
   team.sync_block();
 }
 
-// Makes the plan a forest and writes it.
+// Makes the plan a forest, and writes it.
 template <class C, int kOwn>
 struct SmallFinish {
   using Paths = SmallPaths<C, kOwn>;
@@ -49,7 +49,7 @@ struct SmallFinish {
   const Workspace& w;
   Paths& paths;
   const typename Paths::Problem& f;
-  Mask of_row[kOwn];  // columns of this lane's rows
+  Mask of_row[kOwn];  // for each of this lane's rows, its columns in the plan
 
   __device__ SmallFinish(Paths& paths)
       : team(paths.f.team), c(paths.f.c), w(paths.f.w), paths(paths), f(paths.f) {
@@ -65,7 +65,8 @@ struct SmallFinish {
     }
   }
 
-  // Rows, or columns, of which more than one entry of `own` is in `others`.
+  // The rows (or columns) with more than one arc to `others`. `own` has the arcs of this lane's
+  // rows (or columns).
   __device__ Mask branching(const Mask (&own)[kOwn], Mask others) const {
     Mask all = 0;
     unroll<kOwn>([&](int a) {
@@ -86,9 +87,10 @@ struct SmallFinish {
       cols = branching(paths.held, rows);
     }
   }
-  // Each of the rows and columns has two arcs to others or more.
+  // Finds a cycle, and moves mass around it until an arc is empty. Each of the given rows and
+  // columns must have at least two arcs to the others.
   __device__ void break_cycle(Mask rows, Mask cols) {
-    int32_t next_col[kOwn] = {}, next_row[kOwn] = {};  // of this lane's rows and columns
+    int32_t next_col[kOwn] = {}, next_row[kOwn] = {};  // the next node of this lane's nodes
     Mask passed_rows = 0, passed_cols = 0;
     int32_t i = first_of(rows), j = kNone;
     do {
@@ -128,8 +130,9 @@ struct SmallFinish {
     paths.set(paths.held, j, Mask(paths.of(paths.held, j) & ~(Mask(1) << i)));
   }
 
-  // Duals in units, of nodes with mass. Those of columns are rounded down to multiples of the
-  // lowest bit of the costs: by how much two may differ is such a multiple.
+  // Sets the duals of nodes with mass, in units. Those of columns are rounded down to multiples of
+  // f.bit, of which all costs are multiples. They stay feasible, because differences of costs are
+  // such multiples.
   __device__ void set_prices() const {
     f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a] & -f.bit; });
     team.sync_block();
@@ -142,7 +145,8 @@ struct SmallFinish {
     team.sync_block();
   }
 
-  // Whether the plan moves all mass, by tight pairs alone, and the prices allow all pairs.
+  // Whether the plan is optimal: it moves all mass, uses only tight pairs, and no reduced cost is
+  // negative.
   __device__ bool is_proved() const {
     const int64_t* const price = w.price;
     bool wrong = false;
@@ -170,7 +174,7 @@ struct SmallFinish {
     return !__any_sync(kAllLanes, wrong);
   }
 
-  // Returns the cost, for the first thread.
+  // Writes the plan. The first thread gets its cost.
   __device__ double write_plan(double unit) const {
     const TransportProblem& p = c.p;
     int32_t first = 0;
@@ -227,8 +231,8 @@ struct SmallFinish {
   }
 };
 
-// Masses in whole units. False if they are not balanced or not finite, or if a mass is too small
-// for the units.
+// Reads the masses in whole units. Returns false if they are not balanced or not finite, or if a
+// mass is too small for the units.
 template <class C>
 __device__ bool read_small_masses(Team team, const C& c, const Workspace& w, Masses& masses) {
   const MassReader reader = mass_reader(team, c.p, w);
@@ -239,9 +243,9 @@ __device__ bool read_small_masses(Team team, const C& c, const Workspace& w, Mas
   return masses.status == kOptimal && !reader.are_coarse(masses.unit);
 }
 
-// False, without results, if the problem needs the other kernel: one that has no mass or no
-// solution, forbidden pairs, levels of costs that must be kept apart, sums that may overflow, or
-// masses too small for the units.
+// Returns false, without results, if the problem needs the other kernel. It does if costs are
+// invalid, some pair is forbidden, levels of costs must be kept apart, there is no mass or no
+// solution, sums may overflow, or masses are too small for the units.
 template <int kOwn, class C>
 __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   CostSummary found = summarize_costs(team, c);
@@ -250,7 +254,7 @@ __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   if (!read_small_masses(team, c, w, masses) || masses.total == 0) return false;
   const int64_t shorter = min(c.p.n, c.p.m);
   if (!C::kInteger && may_have_levels(found)) {
-    // It goes on only if all levels are needed, and none can be drawn nearer to the others.
+    // This kernel can go on only if all levels are needed and they cannot be moved closer together.
     const double arcs = most_arcs(shorter);
     const int end = find_levels(team, c, w, arcs) + 1;
     if (end < team.s.levels.count || draws_near(team, end, arcs)) return false;

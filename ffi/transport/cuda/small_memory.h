@@ -7,7 +7,7 @@
 
 namespace jaxmatch::transport {
 
-// The memory of a problem. Some arrays take the place of others that are no longer needed.
+// The memory of a problem. Some arrays reuse the memory of arrays that are no longer needed.
 struct SmallMemory {
   int64_t n, m;
 
@@ -20,7 +20,7 @@ struct SmallMemory {
   JAXMATCH_HOST_DEVICE int64_t shared_words() const {
     return before_flow() + (shares_flow() ? n * m : 0);
   }
-  // A part of the workspace: what blocks would share, flows, and costs that are computed or
+  // Bytes of the workspace: for the Control struct, flows, and costs that are computed or
   // converted.
   JAXMATCH_HOST_DEVICE int64_t workspace_bytes() const {
     return control_bytes() + 2 * n * m * int64_t(sizeof(int64_t));

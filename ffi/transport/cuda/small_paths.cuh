@@ -1,4 +1,4 @@
-// The plan of a small problem by shortest augmenting paths, by one warp.
+// Finds the plan of a small problem by shortest augmenting paths, with one warp.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SMALL_PATHS_CUH_
 
@@ -6,7 +6,7 @@
 
 namespace jaxmatch::transport {
 
-// Sets of rows or columns, 32 of them for each that a lane has.
+// Bit sets of all rows or columns: 32 bits for each row or column that a lane has.
 template <int kOwn>
 struct MaskOf {
   using Type = std::conditional_t<kOwn == 1, uint32_t,
@@ -33,23 +33,27 @@ __device__ inline unsigned __int128 from_lane(unsigned __int128 x, int lane) {
   return (unsigned __int128)(high) << 64 | __shfl_sync(kAllLanes, uint64_t(x), lane);
 }
 
-// A search leads from a row with free mass over columns and the rows that they hold to the nearest
-// column that lacks mass.
+// A search starts from a row with free mass. It leads over columns and the rows that they hold to
+// the nearest column that lacks mass.
 template <class C, int kOwn>
 struct SmallPaths {
   using Problem = SmallProblem<C, kOwn>;
   using Mask = typename MaskOf<kOwn>::Type;
 
   const Problem& f;
-  int64_t* const flow;  // [rows, cols], where a bit of `held` is set
+  int64_t* const flow;  // [rows, cols] mass; set only where `held` has a bit
   int64_t* const rest;  // [rows] free mass
-  // By lane, of its columns: price, missing mass, rows that it holds; and in a search distance, and
-  // the row before it on its path.
+  // For each column of this lane:
+  // - v: the price
+  // - lacks: the missing mass
+  // - far: in a search, the distance
+  // - held: the rows that it holds
+  // - from: in a search, the row before it on its path
   int64_t v[kOwn], lacks[kOwn], far[kOwn];
   Mask held[kOwn];
   int32_t from[kOwn];
-  int32_t into[kOwn];   // of its rows: the column before it on its path
-  uint32_t closed = 0;  // bit a: the search has passed column a, or never comes to it
+  int32_t into[kOwn];   // for each row of this lane: the column before it on its path
+  uint32_t closed = 0;  // bit a: the search has passed column a, or must not use it
   int32_t searches = 0, scans = 0;
 
   __device__ SmallPaths(const Problem& f, int64_t* flow, int64_t* rest)
@@ -61,20 +65,21 @@ struct SmallPaths {
     f.each_column([&](int a, int32_t j) { lacks[a] = f.c.demand[j]; });
   }
 
-  // False if paths are too many, which hostile masses may cause.
+  // Moves all mass. Returns false if some mass cannot move, or after too many searches, which
+  // unusual masses may cause.
   __device__ bool run() {
     const int32_t most = 64 * (f.rows + f.cols);
     f.team.each(f.rows, [&](int64_t i) { rest[i] = f.c.supply[i]; });
     __syncwarp();
     for (int pass = 0; pass < 2; ++pass) {
-      // First each row gives what it can to its cheapest column.
+      // In the first pass, each row gives what it can to its cheapest column.
       for (int32_t i = 0; i < f.rows; ++i) {
         int64_t left = rest[i];
         while (left > 0) {
           if (++searches > most || !search(i, pass == 0, left)) return false;
           if (pass == 0) break;
         }
-        __syncwarp();  // all lanes have read it
+        __syncwarp();  // all lanes have read rest[i]
         if (f.team.lane() == 0) rest[i] = left;
       }
       __syncwarp();
@@ -82,7 +87,7 @@ struct SmallPaths {
     return true;
   }
 
-  // What a lane has for a column or a row.
+  // The entry for a column or a row, from the lane that has it.
   template <class T>
   __device__ T of(const T (&x)[kOwn], int32_t at) const {
     return from_lane(pick(x, at), at % kWarpSize);
@@ -103,8 +108,9 @@ struct SmallPaths {
     return found;
   }
 
-  // Shortens the distances of open columns by way of row i: `base` is to be added to its costs. If
-  // the row is reached from column `by`, that is `last` less the cost there.
+  // Shortens the distances of open columns by paths over row i. `base` is the distance to add to
+  // the row's costs. If the row is reached from column `by`, that is `last` minus the row's cost
+  // there.
   __device__ void scan(int32_t i, int32_t by, int64_t last) {
     ++scans;
     int64_t x[kOwn] = {};
@@ -135,7 +141,8 @@ struct SmallPaths {
     return __shfl_sync(kAllLanes, own, lane);
   }
 
-  // Moves mass from `root`; `once`: only along an arc. False if no column can be reached.
+  // Moves mass from the row `root` along shortest paths, and changes the prices. `once`: only to
+  // the cheapest column. Returns false if no column can be reached.
   __device__ bool search(int32_t root, bool once, int64_t& left) {
     closed = ~f.wanted;
     unroll<kOwn>([&](int a) { far[a] = INT64_MAX; });
@@ -169,7 +176,8 @@ struct SmallPaths {
     return true;
   }
 
-  // Moves at most `most` along the path to column j. Sets `cut` if that empties an arc.
+  // Moves at most `most` along the path to column j. Sets `cut` if that empties an arc. Returns the
+  // mass moved.
   __device__ int64_t move(int32_t root, int32_t j, int64_t most, bool& cut) {
     for (int32_t at = j;;) {
       const int32_t i = of(from, at);

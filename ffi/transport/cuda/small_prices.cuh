@@ -1,5 +1,5 @@
-// What the costs of a small problem are like, and prices to begin with. By one warp: each lane has
-// a column, or a few.
+// Statistics of the costs of a small problem, and first prices. One warp works on the problem. Each
+// lane has one or a few columns.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SMALL_PRICES_CUH_
 
@@ -9,8 +9,8 @@
 
 namespace jaxmatch::transport {
 
-// f(0), ..., f(kCount - 1), each with a constant, so that arrays stay in registers: loops that are
-// unrolled later do not see to that.
+// Calls f(0), ..., f(kCount - 1) with constants, so that arrays stay in registers. A loop would be
+// unrolled too late for that.
 template <class F, int... kIndex>
 __device__ void call_with(const F& f, std::integer_sequence<int, kIndex...>) {
   (f(kIndex), ...);
@@ -20,7 +20,7 @@ __device__ void unroll(const F& f) {
   call_with(f, std::make_integer_sequence<int, kCount>());
 }
 
-// kOwn: columns of a lane, which are a warp's width apart, and rows likewise.
+// kOwn: the number of columns of a lane, and of rows. They are a warp's width apart.
 template <class C, int kOwn>
 struct SmallProblem {
   Team team;
@@ -28,11 +28,11 @@ struct SmallProblem {
   const Workspace& w;
   const int32_t rows, cols;
   bool whole = true;    // all costs are whole numbers of units
-  int64_t bit = 1;      // of which all costs are multiples, in units
-  float typical = 0;    // difference of the two least costs of a row, as a magnitude; 0 if unknown
-  float spread = 0;     // of all costs
-  uint32_t wanted = 0;  // bit a: this lane's column a gets mass
-  int32_t at[kOwn];     // its column a; 0 if there is none
+  int64_t bit = 1;      // all costs are multiples of this, in units
+  float typical = 0;    // typical gap of a row's two least costs, normalised; 0 if unknown
+  float spread = 0;     // greatest minus least cost, normalised
+  uint32_t wanted = 0;  // bit a: this lane's column a has demand
+  int32_t at[kOwn];     // this lane's column a; 0 if there is none
 
   __device__ SmallProblem(Team team, const C& c, const Workspace& w)
       : team(team), c(c), w(w), rows(int32_t(c.p.n)), cols(int32_t(c.p.m)) {
@@ -45,14 +45,14 @@ struct SmallProblem {
 
   __device__ int32_t col(int a) const { return team.lane() + a * kWarpSize; }
   __device__ bool is_wanted(int a) const { return wanted >> a & 1; }
-  // f(a, column): of this lane.
+  // Calls f(a, column) for each column of this lane.
   template <class F>
   __device__ void each_column(const F& f) const {
     unroll<kOwn>([&](int a) {
       if (col(a) < cols) f(a, col(a));
     });
   }
-  // f(a, cost) of row i. Costs of columns without mass may be anything.
+  // Calls f(a, cost) for this lane's costs in row i. Costs of columns without mass may be anything.
   template <class F>
   __device__ void each_cost(int32_t i, const F& f) const {
     const auto row = c.row(i);
@@ -61,7 +61,7 @@ struct SmallProblem {
     unroll<kOwn>([&](int a) { f(a, raw[a]); });
   }
   __device__ int64_t units(int32_t i, int32_t j) const { return c.finite_units(c.raw(i, j)); }
-  // f(row), by all lanes.
+  // All lanes call f(row) for each row with mass.
   template <class F>
   __device__ void each_row(const F& f) const {
 #pragma unroll 1
@@ -69,7 +69,7 @@ struct SmallProblem {
       if (c.supply[i] > 0) f(i);
     }
   }
-  // Finds what the costs are like.
+  // Computes the statistics of the costs.
   __device__ void survey() {
     uint64_t bits = 0;
     float low = kFarFloat, high = -kFarFloat, logs = 0;
@@ -105,8 +105,8 @@ struct SmallProblem {
     if (counted > 0) typical = exp2f(logs / float(counted));
   }
 
-  // Prices of this lane's columns: those of a warm start, or by ascent of a smoothed dual as in
-  // ascent.cuh. They do not affect the cost. `most`: the greatest cost in units, which bounds them.
+  // Finds the prices of this lane's columns: those of a warm start, or by ascent of a smoothed dual
+  // as in ascent.cuh. Prices affect only the time. `most`, the greatest cost in units, bounds them.
   __device__ void find_prices(int64_t total, double most, int64_t (&price)[kOwn]) const {
     float v[kOwn] = {}, high = -kFarFloat;
     if (!take_given(v)) ascend(total, v);
@@ -132,7 +132,7 @@ struct SmallProblem {
     return !__any_sync(kAllLanes, !usable);
   }
 
-  // A pass costs as much as a search or two.
+  // Runs the ascent. A pass takes as long as one or two searches for a path.
   __device__ void ascend(int64_t total, float (&v)[kOwn]) const {
     const int passes = 6 + max(rows, cols) / 4;
     constexpr float kFirst = 256, kMostOfSpread = 1.0f / 8, kLast = 0.25f;
@@ -150,7 +150,7 @@ struct SmallProblem {
     float epsilon = first;
     for (int k = 0; k < passes; ++k, epsilon *= factor) pass(epsilon, wants, v);
   }
-  // Divides each row among the columns by softmax.
+  // Divides each row among the columns by softmax, and changes the prices accordingly.
   __device__ void pass(float epsilon, const float (&wants)[kOwn], float (&v)[kOwn]) const {
     constexpr float kMostChange = 4, kWhole = 0x1p24f;
     const float inverse = 1.4426950409f / epsilon;
@@ -162,10 +162,10 @@ struct SmallProblem {
     });
 #pragma unroll 4
     for (int32_t i = 0; i < rows; ++i) {
-      if (!(w.shadow[i] > 0)) continue;  // its costs may be anything
+      if (!(w.shadow[i] > 0)) continue;  // costs of a row without mass may be anything
       float z[kOwn], most = -kFarFloat, all = 0;
       each_cost(i, [&](int a, auto raw) {
-        // A column that nothing is wanted of may have any cost, NaN too.
+        // A column without demand may have any cost, even NaN.
         z[a] = is_wanted(a) ? price[a] - C::scaled(raw, factor) : -kFarFloat;
         most = fmaxf(most, z[a]);
       });

@@ -19,7 +19,7 @@ namespace jaxmatch::transport {
 
 using team::warp_least, team::warp_sum;
 
-constexpr int kMostWarps = kThreads / kWarpSize;  // of a block
+constexpr int kMostWarps = kThreads / kWarpSize;  // warps of a block
 constexpr int32_t kNone = -1;                     // no row, column, node or holding
 constexpr double kFar = __builtin_huge_val();
 constexpr float kFarFloat = __builtin_huge_valf();
@@ -32,19 +32,19 @@ __device__ inline float warp_most(float x) {
   return from_ordered_bits(__reduce_max_sync(kAllLanes, ordered_bits(x)));
 }
 
-// The two least reduced costs of a row, and the column of the first; on equal ones the first.
+// The two least reduced costs of a row, and the first column that has the least.
 struct TwoLeast {
   float least = kFarFloat, next = kFarFloat;
   int32_t col = INT32_MAX;
 
-  // Columns must come in order.
+  // Columns must be included in increasing order.
   __device__ void include(float x, int32_t j) {
     const bool better = x < least;
     next = fminf(next, better ? least : x);
     col = better ? j : col;
     least = better ? x : least;
   }
-  // Of all lanes; every lane gets it.
+  // Merges the numbers of all lanes. Every lane gets the result.
   __device__ void merge() {
     const uint32_t own = ordered_bits(least), best = __reduce_min_sync(kAllLanes, own);
     const int32_t first = __reduce_min_sync(kAllLanes, own == best ? col : INT32_MAX);
@@ -55,21 +55,22 @@ struct TwoLeast {
   }
 };
 
-// In the shared memory of a block.
+// The state of a block in its shared memory.
 struct alignas(16) Shared {
   TwoLeast part[kMostWarps];
   uint64_t slots[2][kMostWarps];
-  uint64_t barriers;  // that the block has passed
+  uint64_t barriers;  // number of barriers that the block has passed
   CostLevels levels;
   CostMap map;
-  double most;                             // of the costs that it leaves
-  uint32_t exponents[2 * kExponentWords];  // of costs, and of those below 0
+  double most;                             // greatest finite cost after `map`
+  uint32_t exponents[2 * kExponentWords];  // exponents of all costs, then of negative costs
   TransportProblem problem;
   Workspace workspace;
   int64_t few_bytes;  // see TransportBatch
   bool lengths_in_shared;
 
-  // What few columns need follows, then the tree and the state, if they fit.
+  // The memory for few columns, the tree and the state (Workspace::move_state) follow this struct,
+  // if they fit.
   __device__ FewColumnsState* few() { return reinterpret_cast<FewColumnsState*>(this + 1); }
   __device__ char* behind_few() { return reinterpret_cast<char*>(few()) + few_bytes; }
   __device__ Visit* tour() { return reinterpret_cast<Visit*>(behind_few()); }

@@ -1,12 +1,12 @@
 // The basis of the network simplex method: a tree of rows and columns, with mass on its arcs.
 //
-// Nodes are rows, then columns, then a root. A node without a row or column above it hangs from the
-// root by an artificial arc, on which no mass can move: all artificial arcs lead to the root, and
-// supplies equal demands. Every arc without mass leads towards the root (Cunningham 1976: a
-// strongly feasible basis, with which the method cannot cycle).
+// Nodes are rows, then columns, then a root. Nodes without a row or column as parent hang from the
+// root by artificial arcs. No mass can move on these: all of them lead to the root, and supplies
+// equal demands. Every arc without mass leads towards the root (Cunningham 1976: a strongly
+// feasible basis, with which the method cannot cycle).
 //
-// A node knows its place in an Euler tour of the tree. Hence each thread sees at once, for nodes of
-// its own, whether they are on a cycle or in a subtree, and nobody follows a path arc by arc.
+// A node knows its place in an Euler tour of the tree. So each thread sees at once whether its
+// nodes are on a cycle or in a subtree. No thread follows a path arc by arc.
 #ifndef JAXMATCH_CUDA_TRANSPORT_TREE_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_TREE_CUH_
 
@@ -14,8 +14,8 @@
 
 namespace jaxmatch::transport {
 
-// Those of a thread's nodes that a pass has marked, in the order of each_node(). The last bit
-// stands for all that are left.
+// The nodes of a thread that a pass has marked, as bits in the order of each_node(). The last bit
+// stands for all remaining nodes.
 struct Marks {
   static constexpr int kBits = 32;
   uint32_t bits = 0, next = 1;
@@ -37,8 +37,8 @@ struct Marks {
   }
 };
 
-// All functions but the first few are for all threads of one block. They begin after a barrier and
-// end with one.
+// All threads of one block call each function except the first few, after a barrier. Each of these
+// functions ends with a barrier.
 template <class C>
 struct Tree {
   Team team;
@@ -59,7 +59,8 @@ struct Tree {
 
   __device__ int32_t root() const { return nodes; }
   __device__ bool is_row(int32_t x) const { return x < rows; }
-  // True if the arc of x leads to its parent: arcs lead from rows to columns.
+  // Whether the arc between x and its parent leads to the parent. Arcs lead from rows to columns,
+  // and artificial arcs to the root.
   __device__ bool leads_up(int32_t x) const { return is_row(x) || above[x] == root(); }
   __device__ int64_t cost_between(int32_t x, int32_t y) const {
     return is_row(x) ? c.units(x, y - rows) : c.units(y, x - rows);
@@ -73,13 +74,13 @@ struct Tree {
     w.shadow[x] = float(double(price) / c.units_per_normal);
   }
 
-  // The mass of the arc from row i to column `col`, which is not in the tree, changes as far as
-  // that is cheaper: mass moves around the cycle that the arc closes until some arc of it is empty.
-  // The last such arc, in the direction of the mass and as seen from the node of the cycle that is
-  // nearest to the root, leaves the tree. `gain` is the reduced cost of the arc.
+  // Changes the mass of the arc from row i to column `col`, which is not in the tree, in the
+  // cheaper direction. Mass moves around the cycle that the arc closes until some arc of it is
+  // empty. An empty arc leaves the tree: the last one, counted along the movement from the node of
+  // the cycle nearest to the root. `gain` is the reduced cost of the arc from i to `col`.
   __device__ void push(int32_t i, int32_t col, int64_t mass, int64_t gain) const {
     const int32_t j = rows + col;
-    // Mass moves down to `from`, over the arc, and up from `to`.
+    // Mass moves down the tree to `from`, over the arc, and from `to` up the tree.
     const bool more = gain <= 0;
     const int32_t from = more ? i : j, to = more ? j : i;
     const int32_t at_from = tour[from].first, at_to = tour[to].first;
@@ -123,10 +124,9 @@ struct Tree {
          is_row(in) ? gain : -gain);
   }
 
-  // Cuts the subtree at `leaves` off, hangs it by its node `in` from `out`, with `mass` on the new
-  // arc, and raises u by `raise` in it, and lowers v. Its tour is rotated to begin at `in`; each
-  // arc between `in` and `leaves` then belongs to its other end, and is passed in the other
-  // direction.
+  // Cuts off the subtree at `leaves` and hangs it from `out` by its node `in`, with `mass` on the
+  // new arc. Raises u and lowers v by `raise` in the subtree. Its tour is rotated to begin at `in`.
+  // Each arc between `in` and `leaves` is reversed: it then belongs to its other end.
   __device__ void move(int32_t in, int32_t out, int32_t leaves, int64_t mass, int64_t raise) const {
     const Visit cut = tour[leaves];
     const int32_t at_in = tour[in].first, at_out = tour[out].first;

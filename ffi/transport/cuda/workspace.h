@@ -13,17 +13,17 @@ namespace jaxmatch::transport {
 
 using team::kMostBlocks, team::Slots;
 
-// Supplies and demands in whole units of one grid, with equal totals.
+// Supplies and demands as multiples of one unit, with equal totals.
 struct Masses {
   double unit;  // a power of two; 1 for integers
   int64_t total;
-  bool rounded;  // a mass is not a multiple of the unit, or demands were scaled
+  bool rounded;  // a mass was rounded to the unit, or demands were scaled
   Status status;
-  bool coarse;     // the units of a mass are farther from it than a result may be
-  double lacking;  // by how much the sums differ, if too much
+  bool coarse;     // a mass was rounded by more than results may be off
+  double lacking;  // difference of the sums, if it is too large
 };
 
-// Mass of a row that a column holds. It leaves once the price of the column is below `level`.
+// Mass of a row that a column holds. It becomes free when the column's price falls below `level`.
 struct alignas(16) Holding {
   int64_t mass;
   float level;
@@ -35,33 +35,33 @@ struct alignas(16) Segment {
   int32_t first, count, room;
 };
 
-// All free mass of a row, for one column.
+// A bid of a row for a column, with all free mass of the row.
 struct alignas(16) Bid {
   int64_t mass;
   float level;
-  int32_t next;  // for the same column
+  int32_t next;  // next bid for the same column
 };
 
-constexpr int kExponentWords = 64;  // of 32 bits, of a set
+constexpr int kExponentWords = 64;  // 32-bit words of a set of exponents
 
-// What the blocks of a problem share.
+// The state that the blocks of a problem share.
 struct Control {
   Masses masses;
   uint32_t exponents[2 * kExponentWords];
-  int32_t listed[3];  // rows, in rounds of an auction in turn
-  int32_t used;       // of the pool
+  int32_t listed[3];  // number of rows listed for a round of the auction, by round % 3
+  int32_t used;       // used places of the pool
   int32_t stuck;      // a row that must bid has no allowed column
   int32_t full;       // the pool is used up
   int32_t bids;
-  int32_t arcs;   // of a plan, or those that may enter a basis
-  int32_t stem;   // arcs of a tree that are turned around
-  int32_t found;  // of one block, for all
-  // Of flows that are computed again, see transport/plan_flows.inc.h.
+  int32_t arcs;   // number of arcs of a plan; in the simplex method, whether an arc may enter
+  int32_t stem;   // number of arcs of the tree that a pivot reverses
+  int32_t found;  // result of one block for all blocks
+  // Totals of recomputed flows, see transport/plan_flows.inc.h.
   int32_t flows, with_flow;
   double paid, lost;
 };
 
-// When an Euler tour of a tree enters and leaves the subtree of a node.
+// The positions in an Euler tour of a tree where it enters and leaves the subtree of a node.
 struct alignas(8) Visit {
   int32_t first, last;
 
@@ -69,47 +69,51 @@ struct alignas(8) Visit {
   JAXMATCH_HOST_DEVICE int32_t size() const { return (last - first + 1) / 2; }
 };
 
-// Of a tree in shared memory.
+// The size of a tree in shared memory.
 JAXMATCH_HOST_DEVICE constexpr int64_t tree_bytes(int64_t nodes) {
   return (nodes * int64_t(sizeof(Visit) + sizeof(int32_t)) + 15) / 16 * 16;
 }
 
-// What a node takes over from a child, which becomes its parent.
+// The new state of a node whose child becomes its parent.
 struct Turned {
   int32_t node, parent, first, last;
   int64_t flow;
 };
 
 struct Workspace {
-  uint64_t* arrivals;  // at barriers of several blocks; zero at launch
+  uint64_t* arrivals;  // arrivals at barriers between blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
   int64_t *supply, *demand;     // [n], [m] in units
-  double* real;                 // [nodes] floats as given, but demands that sum as supplies do
-  int64_t *rest, *held;         // [n] free mass, [m]
+  double* real;                 // [nodes] float masses, with demands scaled to sum to the supplies
+  int64_t *rest, *held;         // [n] free mass of rows, [m] mass that columns hold
   int64_t* price;               // [nodes] u of rows, v of columns, in whole units
-  int64_t* flow;                // [nodes] of the arc to the parent
+  int64_t* flow;                // [nodes] mass on the arc to the parent
   uint64_t* key;                // [entries] arcs: row << 32 | column
-  int64_t* mass;                // [entries] of arcs, or costs of those that may enter
+  int64_t* mass;                // [entries] masses of these arcs, or costs of those that may enter
   uint64_t* saved_key;          // [nodes] arcs of another plan
-  int64_t* saved_mass;          // [nodes]
-  float *v, *u;                 // of the auction: [m] prices, [n] least reduced costs
-  float* shadow;                // [nodes] of the prices, rounded
+  int64_t* saved_mass;          // [nodes] their masses
+  float *v, *u;                 // for the auction: [m] prices, [n] least reduced costs
+  float* shadow;                // [nodes] prices rounded to float32
   double *row_dual, *col_dual;  // [n], [m]
-  Holding* pool[2];             // [holdings] in scales in turn
+  Holding* pool[2];             // [holdings] two pools, used alternately
   Segment* segment;             // [m]
-  int32_t* head;                // [m] the first bid of this round; kNone if taken
-  Bid* bid;                     // [n] of listed rows
-  int32_t* bid_col;             // [n] their columns, or kNone
-  int32_t* list[2];             // [n] rows with free mass, in rounds in turn
-  Visit* tour;                  // [nodes + 1] of a tree that exceeds the shared memory
+  int32_t* head;                // [m] first bid of this round; kNone once it is taken
+  Bid* bid;                     // [n] bids of the listed rows
+  int32_t* bid_col;             // [n] columns of the bids, or kNone
+  int32_t* list[2];             // [n] rows with free mass, by round % 2
+  Visit* tour;                  // [nodes + 1] Euler tour, if it does not fit into shared memory
   int32_t* above;               // [nodes + 1] parents
-  Turned* turned;               // [nodes]
+  Turned* turned;               // [nodes] nodes that a pivot turns around
   int32_t* in_forest;           // [entries] flags of arcs
-  int32_t* scratch[4];          // [nodes + 1]; in an auction the first one has bids of rows
-  // Of few columns: [kMostParts * few * few] lengths of arcs and their pairs, [few] prices and
-  // masses above the demand, [few] columns whose arcs have changed, [kLoadsInTurn * few] sums of
-  // loads, and [kLoadsInTurn * pairs] of products, for pairs of columns.
+  int32_t* scratch[4];          // [nodes + 1]; in an auction scratch[0] has the bid of each row
+  // For few columns:
+  // - length, arc: [kMostParts * few * few] lengths of arcs between columns, and the pairs behind
+  //   them
+  // - col_price, col_excess: [few] prices, and masses above the demand
+  // - changed: [few] columns whose arcs have changed
+  // - load: [kLoadsInTurn * few] sums of loads
+  // - curve: [kLoadsInTurn * pairs] sums of products, for pairs of columns
   int64_t* length;
   uint64_t* arc;
   int64_t *col_price, *col_excess;
@@ -164,8 +168,8 @@ struct Workspace {
     take(base, curve, few > 0 ? kLoadsInTurn * CurveMemory{few}.pairs() : 0);
   }
 
-  // Moves what is read and written most to `base`, in the shared memory of a block that works
-  // alone. Returns the size.
+  // Moves the arrays that are used most to `base`, in the shared memory of a block that works
+  // alone. Returns their size.
   JAXMATCH_HOST_DEVICE int64_t move_state(char* base, int64_t n, int64_t m) {
     const int64_t own = bytes;
     bytes = 0;

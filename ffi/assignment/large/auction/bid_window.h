@@ -1,9 +1,10 @@
 // The rows that may bid in a round of an auction.
 //
 // If most rows want the same few columns, as identical rows do, nearly all bids of a round lose,
-// and an auction needs n bids per row. Then only the rows of a window bid, and the window widens
-// once these have columns. Bids of all rows at the same prices are Jacobi's order, bids one after
-// another Gauss-Seidel's, which needs fewer (Bertsekas and Castanon 1991).
+// and an auction needs n bids per row. In this case only the rows of a window bid, and the window
+// widens once most of its rows have columns. A round in which all rows bid at the same prices is a
+// Jacobi iteration. Bids one after another are a Gauss-Seidel iteration, which needs fewer bids
+// (Bertsekas and Castanon 1991).
 #ifndef JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 #define JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 
@@ -16,11 +17,13 @@ class BidWindow {
   JAXMATCH_DEVICE explicit BidWindow(int64_t cols)
       : many_(greater(int64_t{kManyRows}, kCostsBetweenBarriers / cols)) {}
 
-  // Rows are scattered over the window, so that each kind of row is in it.
+  // True if the window contains `row`. Places are scattered, so the window contains rows of each
+  // kind.
   JAXMATCH_DEVICE bool has(int64_t row) const { return place_of_row(row, 0) < end_; }
   JAXMATCH_DEVICE bool is_open() const { return end_ == kMostRows; }
 
-  // True if few of its rows are free, so that it becomes wider, by more each time.
+  // If few rows of the window are free, widens it and returns true. Each widening adds twice as
+  // many rows as the last one.
   JAXMATCH_DEVICE bool widens(int64_t free_rows) {
     if (is_open() || free_rows > many_ / kFewPart) return false;
     settled_ = end_;
@@ -28,8 +31,8 @@ class BidWindow {
     added_ *= 2;
     return true;
   }
-  // Returns true if many rows have bid and nearly all of them lost. Then most of the rows that were
-  // added last leave the window.
+  // If many rows have bid and nearly all of them lost, narrows the window and returns true. Most of
+  // the rows that were added last leave the window.
   JAXMATCH_DEVICE bool narrows(int64_t bids, int64_t lost) {
     if (bids <= many_ || kBidsPerColumn * (bids - lost) >= bids) return false;
     added_ = greater((end_ - settled_) / kLeft, int64_t{1});

@@ -1,7 +1,7 @@
-// An auction with epsilon scaling (Bertsekas and Castanon 1991): in rounds, every free row bids for
-// its best column, all at the same prices. Each scale is cut off once few rows are free, because
-// the last rows would bid against each other for long; the core method matches them, from
-// candidates at the prices of the auction.
+// An auction with epsilon scaling (Bertsekas and Castanon 1991). In each round every free row bids
+// for its best column, and all rows bid at the same prices. A scale ends once few rows are free,
+// because the last rows would bid against each other for long. The core method matches them
+// instead, with candidates selected at the prices of the auction.
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
@@ -15,24 +15,25 @@
 
 namespace jaxmatch::assignment::large {
 
-// Epsilon as parts of the spread of the costs, in the first scale and in the last.
+// The spread of the costs is divided by these to get epsilon in the first scale and in the last.
 constexpr int64_t kFirstEpsilon = 32, kLastEpsilon = int64_t{1} << 26;
-// A scale ends when at most one in so many rows is free, or after so many rounds for each row: if
-// the problem is infeasible, rows bid forever.
+// A scale ends when at most 1 in kStopPart rows, or kFewestFree rows, are free. It also ends after
+// kRoundsPerRow rounds per row, because rows of an infeasible problem bid forever.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
-// In a wide problem a scale ends only when, besides, as few dummy rows lack a column as rows may be
-// free, and at most one in so many of all dummy rows.
+// In a wide problem a scale ends only if few dummy rows lack a column, too. They may be at most as
+// many as rows may be free, and at most 1 in kLackingPart of all dummy rows.
 constexpr int64_t kLackingPart = 4;
 
-// At lower prices it is given up, a few of the greatest bids before doubles would round a price.
+// An auction is given up if a price falls below this. The margin keeps prices exact in doubles for
+// a few more bids of any size.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
 
 struct Played {
   int64_t rounds = 0, bids = 0;
 };
 
-// The greatest difference between finite reduced costs of a row, at the prices in v_real, among
-// every `step`-th row.
+// The greatest difference between finite reduced costs of the same row, at the prices in v_real.
+// Reads every `step`-th row.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p, int64_t step) {
   const LargeState& s = p.s;
@@ -49,8 +50,8 @@ JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p, int64_
   return load_relaxed(&s.control->reach);
 }
 
-// Frees the rows whose column costs them more than epsilon above their least, and lists all free
-// rows. Returns their number.
+// Frees the rows whose column costs them over epsilon more than their cheapest one, and lists all
+// free rows. Returns their number.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon) {
   const LargeState& s = p.s;
@@ -75,7 +76,8 @@ JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_
   });
 }
 
-// publish(lanes, k, two least reduced costs) for each of `count` rows, of perturbed costs.
+// Finds the two least perturbed reduced costs of each listed row, and calls publish(lanes, k,
+// found) for the k-th of `count` rows.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int64_t count,
                                Perturbation more, Publish publish) {
@@ -91,8 +93,8 @@ JAXMATCH_DEVICE void find_bids(Team& team, const P& p, const int32_t* rows, int6
   }
 }
 
-// Row i takes column j, whose greatest bid is its own. Returns the row that loses the column, or a
-// negative number.
+// Gives column j to row i, which made the greatest bid for it. Returns the row that loses the
+// column, or a negative number.
 JAXMATCH_DEVICE inline int32_t take_column(const LargeState& s, int32_t i, int32_t j,
                                            uint64_t bid) {
   const int64_t price = load_relaxed(s.v + j) - raise_of(bid);
@@ -107,9 +109,9 @@ JAXMATCH_DEVICE inline int32_t take_column(const LargeState& s, int32_t i, int32
   return owner;
 }
 
-// One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
-// to that of the first row. Lists the rows of the window that are free after it. Returns the number
-// of bids that lost.
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, among equal
+// raises to the first row. Then lists the rows of the window that lost their bid or their column.
+// Returns the number of bids that lost.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t count, int turn,
                                    int64_t epsilon, const BidWindow& window) {
@@ -123,14 +125,15 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     store_relaxed(s.bid_col + k, two.col);
     store_relaxed(s.base + i, two.next);
     if (two.col < 0) return;
-    // Any raise would do for the only allowed column. It is epsilon, as others may need it, too.
+    // For the only allowed column any raise is valid. The raise is epsilon, because other rows may
+    // need that column, too.
     const double gain = two.next < infinity() ? two.next - two.least : 0;
     atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon, i));
   });
   team.sync();
   return team.sum(count, [&](int64_t k) {
     const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
-    // No allowed column has a cost within the range of units: searches over all costs decide.
+    // All allowed columns cost more than these units can express. Searches over all costs decide.
     if (j < 0) return false;
     const auto list = [&](int32_t row) {
       if (window.has(row)) store_relaxed(next + atomic_add(length), row);
@@ -158,10 +161,11 @@ JAXMATCH_DEVICE int64_t list_window(Team& team, const LargeProblem<T>& p, int tu
   });
 }
 
-// Where more than `few` dummy rows lack a column: these bid together, as they are alike. They lower
-// their price by steps that grow as Fibonacci numbers, and so outbid the rows to which another
-// column is now cheaper by more than epsilon, which are added to the `count` listed ones. Returns
-// the number of rows added, or -1 if few lack a column. One call lowers the price by one step.
+// Lets the dummy rows bid if more than `few` of them lack a column. They are alike and bid
+// together: each call lowers their price by one step, and steps grow as Fibonacci numbers. They
+// outbid the rows for which another column is now cheaper by more than epsilon. These rows are
+// appended to the `count` listed ones. Returns the number of rows appended, or -1 if the dummy rows
+// did not bid.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
                                           int turn, int64_t epsilon, int64_t few) {
@@ -195,8 +199,8 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   return added;
 }
 
-// One scale. Adds its rounds and bids to `done`. Returns the number of free rows, or -1 if it was
-// given up.
+// Runs one scale, and adds its rounds and bids to `done`. Returns the number of free rows, or -1 if
+// the scale was given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon,
                                    Played& done) {

@@ -1,5 +1,5 @@
-// A forest of shortest paths from all free rows at once, over all costs, by label correcting; then
-// one augmentation in each tree that has a free column.
+// A forest of shortest paths from all free rows at once, over all costs, by label correcting. One
+// augmentation follows in each tree that has a free column.
 #ifndef JAXMATCH_LARGE_AUCTION_FOREST_H_
 #define JAXMATCH_LARGE_AUCTION_FOREST_H_
 
@@ -15,14 +15,14 @@ namespace jaxmatch::assignment::large {
 JAXMATCH_DEVICE inline uint32_t parent_of(const LargeState& s, int64_t j) {
   return row_at_place(int64_t(load_relaxed(s.parent + j)), j);
 }
-// The column of that row, or a Partner if it is a root. Dummy rows are alike: all of them are
-// reached from the spare column with the least label.
+// The column of row `parent`, or a Partner if the row is a root. Dummy rows are alike: a path
+// enters all of them through the spare column with the least label.
 JAXMATCH_DEVICE inline int32_t column_before(const LargeState& s, uint32_t parent) {
   if (parent == kSpareRow) return int32_t(load_relaxed(&s.control->spare_parent));
   return load_relaxed(s.col4row + parent);
 }
 
-// Lists the free rows as roots. Returns their number, or -1 if one of them has no allowed column.
+// Lists the free rows as roots. Returns their number, or -1 if a free row has no allowed column.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t list_roots(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -51,7 +51,8 @@ JAXMATCH_DEVICE int64_t list_roots(Team& team, const LargeProblem<T>& p) {
   return load_relaxed(&s.control->status) == kInfeasible ? -1 : roots;
 }
 
-// Lowers the labels of columns to their distances over the dummy rows, if these have become nearer.
+// If the dummy rows have become nearer, lowers the labels of columns to their distances through
+// dummy rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void relax_spares(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -74,7 +75,7 @@ JAXMATCH_DEVICE void relax_spares(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Chooses the spare column from which the dummy rows are reached.
+// Chooses the spare column through which paths enter the dummy rows.
 template <class Team>
 JAXMATCH_DEVICE void find_spare_parent(Team& team, const LargeState& s) {
   team.each(s.m, [&](int64_t j) {
@@ -85,7 +86,8 @@ JAXMATCH_DEVICE void find_spare_parent(Team& team, const LargeState& s) {
   team.sync();
 }
 
-// Sets label and parent of every column. Returns the number of rounds, or -1 if the time is up.
+// Sets the label and the parent of every column. Returns the number of rounds, or -1 if the time is
+// up.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_distances(Team& team, const LargeProblem<T>& p, int64_t count) {
   const LargeState& s = p.s;
@@ -110,8 +112,8 @@ JAXMATCH_DEVICE int64_t find_distances(Team& team, const LargeProblem<T>& p, int
   return rounds;
 }
 
-// Augments to the nearest free column of each tree. Prices move so far that these paths are tight.
-// Returns the number of paths.
+// Augments along the path to the nearest free column of each tree. Prices move until these paths
+// are tight. Returns the number of paths.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t augment_forest(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

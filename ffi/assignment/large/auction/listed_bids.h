@@ -1,11 +1,11 @@
-// Bids on costs that are computed, from lists of columns.
+// Bids on computed costs, from lists of columns.
 //
-// A scan of all columns of a row lists those whose perturbed reduced cost is below a horizon.
-// Prices only fall during an auction, so that no other column ever comes below it: while the row's
-// two least reduced costs are found below the horizon, its bid is known without another scan. From
-// one scale to the next the perturbation changes, and the horizon is lowered. Lists change the time
-// of a bid and nothing else. They are kept in place of the candidate sets, which are selected anew
-// after the auction.
+// A scan of all columns of a row lists the columns whose perturbed reduced cost is below a horizon.
+// Prices only fall during an auction, so no other column ever comes below the horizon. As long as
+// the list contains the row's two least reduced costs, the row can bid without another scan. The
+// perturbation changes from one scale to the next, so the horizon is lowered between scales. Lists
+// only save time; they do not change any bid. They are stored in the memory of the candidate sets,
+// which are selected anew after the auction.
 #ifndef JAXMATCH_LARGE_LISTED_BIDS_H_
 #define JAXMATCH_LARGE_LISTED_BIDS_H_
 
@@ -16,8 +16,8 @@ namespace jaxmatch::assignment::large {
 // Epsilon falls by this factor from one scale to the next.
 constexpr int64_t kScaleFactor = 4;
 
-// Before a scale. Its perturbation may be smaller than that of the last one, which was below
-// kScaleFactor * (epsilon + 1). (In the first scale no list is valid yet.)
+// Lowers the horizon of row i before a scale. Perturbations may be smaller than in the last scale,
+// where they were below kScaleFactor * (epsilon + 1). (In the first scale no list is valid yet.)
 JAXMATCH_DEVICE inline void lower_horizon(const LargeState& s, int64_t i, int64_t epsilon) {
   const double horizon = real_of(uint64_t(load_relaxed(s.horizon + i)));
   const double lower = horizon - double(kScaleFactor * (epsilon + 1));
@@ -38,7 +38,7 @@ struct ListsColumns {
 };
 
 // What a lane finds in its columns of a row: the three least reduced costs, and the columns and
-// costs of two of them.
+// costs of the first two.
 template <class Cost>
 struct LaneScan {
   TwoLeast two;
@@ -57,13 +57,13 @@ struct LaneScan {
   }
 };
 
-// Scans columns `first` to `last` of some rows, which share the loads of each column.
+// Scans columns `first` to `last` of some rows. Each column is loaded once for all these rows.
 template <int kRows, class P>
 JAXMATCH_NOINLINE void scan_rows(const P& problem, Lanes g, const int32_t (&row)[kRows], int first,
                                  int last, Perturbation more,
                                  LaneScan<typename P::Element> (&found)[kRows]) {
   using Cost = typename P::Element;
-  constexpr int kCols = 16 / int(sizeof(Cost));  // as many as registers hold
+  constexpr int kCols = 16 / int(sizeof(Cost));  // as many columns as registers hold
   const P p = problem;
   const double* const v = p.s.v_real;
   LaneScan<Cost> own[kRows];
@@ -90,9 +90,9 @@ JAXMATCH_NOINLINE void scan_rows(const P& problem, Lanes g, const int32_t (&row)
   for (int r = 0; r < kRows; ++r) found[r] = own[r];
 }
 
-constexpr int kWarpsOfLists = 16;  // at most so many in a block
+constexpr int kWarpsOfLists = 16;  // greatest number of warps in a block
 
-// The bids of a block of threads.
+// Makes the bids of the rows that this block of threads processes.
 template <class P>
 class ListedBids {
   using Scan = LaneScan<typename P::Element>;
@@ -100,8 +100,8 @@ class ListedBids {
  public:
   __device__ ListedBids(const P& p, Perturbation more) : p_(p), more_(more) {}
 
-  // publish(lanes, k, two least) for each of the rows[k]. Neighbouring rows belong to different
-  // blocks: rows that have just been scanned are neighbours.
+  // Calls publish(lanes, k, two least) for each rows[k]. Neighbours in the list belong to different
+  // blocks, which spreads scans evenly: rows that have just been scanned are neighbours.
   template <class Publish>
   __device__ void bid(const int32_t* rows, int64_t count, Publish publish) const {
     const int64_t step = gridDim.x, mine = (count - blockIdx.x + step - 1) / step;
@@ -115,8 +115,9 @@ class ListedBids {
  private:
   static constexpr int kRowsAtOnce = 128, kGroup = 4, kWarps = kWarpsOfLists;
 
-  // A scan tries two horizons, and the second one if the first leaves too long a list: the least
-  // reduced cost that a lane holds a third one below, and the least that is second in a lane.
+  // A scan tries two horizons. The first is the minimum over all lanes of the lane's third-least
+  // reduced cost. If this makes the list too long, the second is used: the minimum of the lanes'
+  // second-least reduced costs.
   struct Shared {
     TwoLeast two[kWarps][kGroup];
     double horizon[2][kWarps][kGroup];
@@ -158,7 +159,8 @@ class ListedBids {
     }
   }
 
-  // The two least reduced costs of row i, if its list tells them.
+  // Finds the two least reduced costs of row i in its list. Returns false if the row must be
+  // scanned.
   __device__ bool find_in_list(int64_t i, TwoLeast& two) const {
     const LargeState& s = p_.s;
     const Lanes g = lanes();
@@ -182,8 +184,8 @@ class ListedBids {
     return two.least < horizon && two.next <= horizon;
   }
 
-  // Scans and lists the next kRows of `count` rows, or as many as there are, by all warps of the
-  // block.
+  // All warps of the block scan the next kRows rows, or `count` rows if these are fewer, and write
+  // their lists.
   template <int kRows, class Publish>
   __device__ void scan_together(const int32_t* rows, const uint8_t* places, int count,
                                 Publish publish) const {
@@ -239,6 +241,7 @@ class ListedBids {
   }
 
   // Reserves places in a list for the columns of all lanes of a warp that lie below the horizon.
+  // Returns this lane's first place.
   __device__ static uint32_t place_in_list(const Scan& own, double horizon, uint32_t* length) {
     const Lanes g = lanes();
     const bool one = own.two.least < horizon, two = own.two.next < horizon;

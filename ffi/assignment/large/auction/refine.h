@@ -1,5 +1,5 @@
-// Price refinement (Goldberg 1997): makes the pairs of an auction tight, whose slack is at most
-// epsilon, by label correcting. Pairs on a negative cycle cannot be: they are given up.
+// Price refinement (Goldberg 1997). An auction leaves pairs with a slack of at most epsilon; label
+// correcting makes them tight. Pairs on a negative cycle cannot become tight and are given up.
 #ifndef JAXMATCH_LARGE_AUCTION_REFINE_H_
 #define JAXMATCH_LARGE_AUCTION_REFINE_H_
 
@@ -12,8 +12,8 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostRefineRounds = 32;
 
-// Afterwards all pairs are tight at row prices that are the least reduced costs over all columns
-// but those that dummy rows would take: these columns keep their price.
+// Makes all pairs tight that it does not give up. Each row price is then the least reduced cost
+// over all columns except leftover columns (see is_left()). Leftover columns keep their price.
 template <class Team, class T>
 JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
   const LargeState& s = p.s;
@@ -29,7 +29,8 @@ JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t
     store_relaxed(s.base + i, u);
     return true;
   });
-  // Prices are the labels: v_j falls to the least C_ij - u_i, and the u of its row rises as much.
+  // Prices are the labels: v_j falls to the least C_ij - u_i, and u of the row matched to column j
+  // rises by the same amount.
   int turn = 0;
   const auto goes_on = [&](int round) {
     return count > 0 && round < kMostRefineRounds && !is_late(team, s);
@@ -57,7 +58,7 @@ JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t
   team.sync();
 }
 
-// Frees the rows to which a column that is left has become cheaper than their own.
+// Frees the rows for which a leftover column has become cheaper than their own column.
 template <class Team, class T>
 JAXMATCH_DEVICE void free_slack_rows(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

@@ -1,4 +1,4 @@
-// Rounds of label correcting over all costs: the rows of a list lower the labels of columns.
+// Rounds of label correcting over all costs: listed rows lower the labels of columns.
 #ifndef JAXMATCH_LARGE_AUCTION_RELAX_H_
 #define JAXMATCH_LARGE_AUCTION_RELAX_H_
 
@@ -6,9 +6,9 @@
 
 namespace jaxmatch::assignment::large {
 
-// Lowers the label of every wanted column j to the least C_ij - w_j - base_i of the listed rows i,
-// and sets its parent to the first such row in the column's own order. A parent changes only with
-// its label, so that parents never form a cycle.
+// For every wanted column j, lowers the label to the least C_ij - w_j - base_i over the listed rows
+// i. The first such row in the column's own order becomes its parent. A parent changes only with
+// the label, so parents never form a cycle.
 template <class Team, class T, class Wanted, class WeightOf>
 JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, const int32_t* list,
                                   int64_t count, int64_t* label, Wanted wanted, WeightOf w_of) {
@@ -34,7 +34,7 @@ JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, co
       base[a] = p.costs.key_of(cost[a][0]) - w - base[a];
       least = lesser(least, base[a]);
     }
-    if (least >= old || least > best.least) return;  // almost always
+    if (least >= old || least > best.least) return;  // the usual case
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       if (base[a] == least) best.merge({least, uint64_t(place_of_row(row[a], j))});
@@ -46,8 +46,9 @@ JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, co
   team.sync();
 }
 
-// Lists the rows of the columns whose label has fallen since `seen`, which is brought up to date.
-// on_fall(row, column, old label, new label) is called for each. Returns their number.
+// Lists the rows matched to columns whose label has fallen below `seen`, and updates `seen`. Calls
+// on_fall(row, column, old label, new label) for each such column. Returns the number of rows
+// listed.
 template <class Team, class OnFall>
 JAXMATCH_DEVICE int64_t list_fallen(Team& team, const LargeState& s, const int64_t* label,
                                     int32_t* list, int32_t* length, OnFall on_fall) {

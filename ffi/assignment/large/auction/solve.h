@@ -1,12 +1,12 @@
-// Exact solution of one large assignment by the core method and, where that would need long, an
-// auction.
+// Exact solution of one large assignment by the core method, and by an auction if the core method
+// would take long.
 //
-// An auction supplies prices and most pairs, and price refinement makes the pairs tight; then the
-// core method goes on, from candidates at these prices. It is held at once if bids on the first
-// candidates leave many rows free, or when the core method gives up; after it, the rows that the
-// core method cannot match are matched along forests of shortest paths over all costs, at least one
-// in each forest, with other candidates in between. Each scale of the auction and each forest is a
-// step.
+// An auction supplies prices and most pairs, and price refinement makes the pairs tight. The core
+// method then continues with candidates selected at these prices. The auction runs at once if bids
+// on the first candidates leave many rows free. Otherwise it runs when the core method gives up.
+// After the auction, forests of shortest paths over all costs match the rows that the core method
+// cannot match. Each forest matches at least one row, and new candidates may be selected between
+// forests. Each scale of the auction and each forest is a step.
 #ifndef JAXMATCH_LARGE_AUCTION_SOLVE_H_
 #define JAXMATCH_LARGE_AUCTION_SOLVE_H_
 
@@ -19,15 +19,15 @@
 
 namespace jaxmatch::assignment::large {
 
-// Each stage returns the next one.
+// Each stage returns the next stage.
 
-// Begins an auction, at the present prices and pairs.
+// Begins an auction at the current prices and pairs.
 template <class Team, class T>
 JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
   const int64_t spread = find_spread(team, p, 1);
-  // Rows that have not bid in it give up their columns first.
+  // When dummy rows bid, rows that have not yet bid in this auction lose their columns first.
   team.each(s.n, [&](int64_t i) {
     store_relaxed(s.base + i, -infinity());
     store_relaxed(s.listed + i, int32_t{0});
@@ -56,7 +56,7 @@ JAXMATCH_DEVICE int scale_stage(Team& team, const LargeProblem<T>& p) {
   const int64_t free_rows = play_scale(team, p, epsilon, done);
   team.leader([&] {
     c.rounds += int32_t(done.rounds);
-    // Saturates: rows of an infeasible problem bid forever.
+    // The count saturates, because rows of an infeasible problem bid forever.
     c.bids = int32_t(lesser(c.bids + done.bids, int64_t{INT32_MAX}));
     c.free_rows = int32_t(greater(free_rows, int64_t{0}));
     c.epsilon = greater(epsilon / kScaleFactor, int64_t{1});
@@ -110,7 +110,7 @@ JAXMATCH_DEVICE int forest_stage(Team& team, const LargeProblem<T>& p) {
   return paths == 0 ? kFinish : has_large_prices(team, p) ? kBegin : kAugment;
 }
 
-// Decides when an auction may be held.
+// Sets the first prices and decides when an auction may run.
 template <class Team, class T>
 JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_first) {
   Control& c = *p.s.control;
@@ -123,7 +123,7 @@ JAXMATCH_DEVICE int first_stage(Team& team, LargeProblem<T>& p, bool auction_fir
   return auction_first ? begin_auction(team, p) : select_stage(team, p);
 }
 
-// Bids that an auction follows are a step of their own.
+// Runs the bids on candidates. If an auction follows, they count as a step.
 template <class Team, class T>
 JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   Control& c = *p.s.control;
@@ -135,8 +135,8 @@ JAXMATCH_DEVICE int bid_or_auction_stage(Team& team, const LargeProblem<T>& p, i
   return begin_auction(team, p);
 }
 
-// Raises the price of each free column until its arc from some row is tight: where no candidates
-// lead to a free column, those at these prices do.
+// Raises the price of each free column until some row has a tight arc to it. Candidates selected at
+// these prices then include free columns.
 template <class Team, class T>
 JAXMATCH_DEVICE void raise_free_columns(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -165,11 +165,12 @@ JAXMATCH_DEVICE void raise_free_columns(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// True if candidates are to be selected at the present prices, for the core method to go on: if
-// fewer rows are free than at the last such selection, by a sixteenth at least, which bounds the
-// number of selections by the logarithm of the rows. A forest takes as long as many of them, and
-// finds few paths where all trees but one end before a gap between clusters; at its prices the arcs
-// over the gap are candidates. Wide problems do without, as candidates may free rows there.
+// Decides whether the core method continues with new candidates, and if so prepares the prices for
+// their selection. At least a sixteenth fewer rows must be free than at the last such selection,
+// which limits the number of selections to O(log n). A forest takes as much time as many
+// selections. It finds few paths if all trees but one end before a gap between clusters, but at its
+// prices the arcs over the gap become candidates. Wide problems do without such selections, because
+// new candidates may free rows there.
 template <class Team, class T>
 JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -183,7 +184,7 @@ JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
   return true;
 }
 
-// Steps over all costs, after the core method has given up.
+// Runs a step over all costs, after the core method has given up.
 template <class Team, class T>
 JAXMATCH_DEVICE int dense_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   if (!is_held(load_relaxed(&p.s.control->auction))) return begin_auction(team, p);

@@ -1,4 +1,4 @@
-// The least and the second least reduced cost of a row.
+// The least and the second-least reduced cost of a row.
 #ifndef JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
 #define JAXMATCH_LARGE_AUCTION_TWO_LEAST_H_
 
@@ -7,10 +7,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// Bids need no exact numbers: costs are estimated, and neither rounded to units nor clamped.
+// Bids need no exact costs, so costs are estimated, and neither rounded to units nor clamped.
 struct TwoLeast {
   double least = infinity(), next = infinity();
-  int32_t col = -1;  // the first column with the least
+  int32_t col = -1;  // the first column with the least reduced cost
 
   // Columns must come in order.
   JAXMATCH_INLINE void include(double x, int32_t j) {
@@ -26,7 +26,7 @@ struct TwoLeast {
     col = better ? j : col;
     least = better ? x : least;
   }
-  // The same of the columns of all lanes; every lane gets it.
+  // Merges the results of all lanes; every lane gets the merged result.
   JAXMATCH_DEVICE static TwoLeast of_lanes(Lanes g, const TwoLeast& own) {
     TwoLeast all;
     all.least = g.min_real(own.least);
@@ -37,7 +37,7 @@ struct TwoLeast {
   }
 };
 
-// Added to costs: less than `size`, see pair_hash.h.
+// Pseudorandom numbers below `size` that are added to costs, see pair_hash.h.
 struct Perturbation {
   double size;
 
@@ -52,8 +52,9 @@ JAXMATCH_DEVICE inline int64_t spread_between(double least, double most) {
 
 #if defined(__CUDACC__)
 
-// Includes the columns from `first` on in steps of `kPacks` packs of neighbouring columns for each
-// lane, as long as all lanes have columns before `last`. Returns the first column that is left.
+// Includes columns from `first` on. In each step every lane loads `kPacks` packs of neighbouring
+// columns. Stops when fewer columns than a whole step remain before `last`. Returns the first
+// column not included.
 template <int kPacks, class P>
 JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t i, int first,
                                   int last, Perturbation more, TwoLeast& own) {
@@ -75,8 +76,8 @@ JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t 
   return first;
 }
 
-// Of the columns from `first` to `last` of row i, at prices v. `first` is a multiple of four. Where
-// costs are computed, listed_bids.h takes its place.
+// Finds the two least reduced costs of row i at prices v, in columns `first` to `last`. `first` is
+// a multiple of four. For computed costs listed_bids.h is used instead.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
                                      int first, int last, Perturbation more) {
@@ -106,7 +107,7 @@ JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v,
   return TwoLeast::of_lanes(g, own);
 }
 
-// The greatest difference between finite reduced costs of row i; 0 if there are none.
+// The greatest difference between finite reduced costs of row i, or 0 if it has none.
 template <class P>
 JAXMATCH_NOINLINE int64_t spread_of_row(const P& problem, Lanes g, const double* v, int64_t i) {
   constexpr int kCols = P::kComputed ? 4 : 8;

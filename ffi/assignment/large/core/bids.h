@@ -11,8 +11,8 @@ namespace jaxmatch::assignment::large {
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
 
-// Packs a bid so that the minimum is the greatest raise, then the first row. A raise may be
-// truncated: any raise up to the true one is valid.
+// Packs a bid so that the minimum of several bids is the greatest raise, and among equal raises the
+// first row. A raise may be truncated, because any raise up to the true one is valid.
 JAXMATCH_DEVICE inline uint64_t pack_bid(int64_t raise, int64_t row) {
   return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
 }
@@ -21,7 +21,7 @@ JAXMATCH_DEVICE inline int64_t raise_of(uint64_t bid) {
 }
 JAXMATCH_DEVICE inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
-// Every free row bids for its best column; the raise is the difference to its second-best column. A
+// Every free row bids for its best column. The raise is the difference to its second-best column. A
 // bid for a matched column needs a positive raise. A positive raise makes the duals stale. Returns
 // the number of bids.
 template <class Team, class T>
@@ -30,7 +30,7 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
   const auto free_or_not = [&](int64_t i) { return load_relaxed(s.col4row + i) == kFree ? 0 : -1; };
   return team.sum_rows(s.n, free_or_not, [&](Lanes g, int64_t i, int64_t) {
     int64_t first = kFar, second = kFar;
-    int32_t place = kCandidates << 1;  // in the core; free columns come first
+    int32_t place = kCandidates << 1;  // place in the candidate set; free columns come first
     for (int c = g.lane; c < kColumnClasses; c += g.kCount) {
       const ClassCols col = s.core_col[i * kColumnClasses + c];
       const ClassKeys key = s.core_key[i * kColumnClasses + c];
@@ -63,8 +63,8 @@ JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
     const int e = ((chosen & (kCandidates - 1)) - int(i)) & (kCandidates - 1);
     const int32_t j =
         s.core_col[i * kColumnClasses + e / kCandidatesPerClass].x[e % kCandidatesPerClass];
-    // A row with only one candidate could lower that column's dual without bound. It does not lower
-    // it at all: the row may bid for a free column, otherwise a search matches it.
+    // A row with only one candidate could lower that column's dual without bound. Its raise is
+    // therefore zero: it may bid for a free column, otherwise a search matches it.
     const int64_t raise = next < kFar ? next - least : 0;
     const bool bids = raise > 0 || chosen < kCandidates;
     if (g.lane == 0 && bids) atomic_min(s.bid + j, pack_bid(raise, i));

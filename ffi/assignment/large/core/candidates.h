@@ -66,11 +66,11 @@ struct Candidates {
     const uint32_t x = uint32_t(j) * 0x9E3779B1u + scatter;
     return (x ^ x >> 15) * 0x2C1B3C6Du;
   }
-  static constexpr double kNone = 1.7976931348623157e308;  // below a forbidden cost
+  static constexpr double kNone = 1.7976931348623157e308;  // less than the cost of a forbidden pair
 };
 
-// The rotation of the classes in a block of columns (one column of each class). With rotation 1 the
-// first column of the block belongs to the last class.
+// The rotation of the classes in a block of columns, which has one column of each class. If the
+// rotation is 1, the first column of the block belongs to the last class.
 JAXMATCH_DEVICE inline uint32_t rotation_of(int block, uint32_t rotation) {
   return uint32_t(block) * rotation >> 16;
 }

@@ -1,7 +1,7 @@
 // Augmentation along many disjoint shortest paths at once.
 //
-// Prices move as in the Hungarian method. Afterwards every arc of a shortest path is tight, and
-// each tree that contains a free column gives one path.
+// Prices move as in the Hungarian method. Then every arc of a shortest path is tight, and each tree
+// that contains a free column gives one path.
 #ifndef JAXMATCH_LARGE_CORE_PATHS_H_
 #define JAXMATCH_LARGE_CORE_PATHS_H_
 
@@ -9,8 +9,8 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostCuts = 10;  // halvings of the reach; then zero
-// longer paths use pointer doubling: estimated by latencies, not measured
+constexpr int kMostCuts = 10;  // halvings of the reach before it becomes zero
+// Longer paths use pointer doubling. This limit is estimated from latencies, not measured.
 constexpr int64_t kFewHops = 16;
 
 // The price changes that make all shortest paths up to length `reach` tight.
@@ -28,8 +28,7 @@ struct Movement {
   }
 };
 
-// The prices of `most` rows may move any distance beyond the horizons of these rows, those of other
-// rows at most `excess`.
+// At most `most` row prices may exceed their horizon by more than `excess`.
 struct MoveLimit {
   int64_t most, excess;
 };
@@ -61,8 +60,8 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const 
   return beyond;
 }
 
-// Moves prices up to `reach`, or less far, as `limit` says: without near paths, a few rows would
-// move the prices of all others. Returns the reach attained.
+// Moves prices up to `reach`, or less far if `limit` requires it. Without the limit, a few rows
+// that have no short paths would move the prices of all other rows. Returns the reach attained.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
                                           const Search& search, int64_t reach, MoveLimit limit) {
@@ -75,8 +74,8 @@ JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
   return moved;
 }
 
-// The column one step closer to the root of the tree, i.e. the partner of the parent row; -1 - row
-// if the parent row is the root.
+// The column one step closer to the root of the tree, i.e. the partner of the parent row. If the
+// parent row is the root, returns -1 - row.
 JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search, int64_t j) {
   const uint32_t row = parent_row(s, search, j);
   if (row == kNoRow) return -1;
@@ -85,8 +84,8 @@ JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// Computes each column's ancestors 1, 2, 4, ... steps up, until all are roots; the last level holds
-// the roots. With `one` only the parents. Returns the number of levels.
+// Computes each column's ancestors 1, 2, 4, ... steps up, until all are roots. The last level holds
+// the roots. With `one`, computes only the ancestors one step up. Returns the number of levels.
 template <class Team>
 JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search& search,
                                    bool one) {
@@ -119,20 +118,21 @@ JAXMATCH_DEVICE inline void assign_row(const LargeState& s, const Search& search
 // Result of a step.
 struct Found {
   int64_t paths, reach;
-  bool limited;   // there were paths longer than prices may move
+  bool limited;   // prices could not move as far as the longest path
   bool too_wide;  // a distance overflowed
 };
 
-// Augments along the shortest path of each tree, to its nearest free column. Prices move by the
-// length of the longest of these paths, as far as they may.
+// Augments along the shortest path in each tree, i.e. to its nearest free column. Prices move by
+// the length of the longest of these paths, or less if `limit` requires it; paths beyond that are
+// left out.
 //
-// Short paths are traversed by one thread each. Long paths are marked and flipped by pointer
-// doubling.
+// One thread traverses each short path. Long paths are marked and flipped by pointer doubling.
 template <class Team, class T>
 JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search& search,
                               MoveLimit limit) {
   const LargeState& s = p.s;
-  // A search along tight arcs takes longer than traversing its paths.
+  // After a tight search, paths of any length are traversed: this takes less time than the search
+  // did.
   const bool few =
       search.tight || (search.hop_bits > 0 && load_relaxed(&s.control->most_hops) <= kFewHops);
   const int levels = find_ancestors(team, s, search, few);
@@ -188,8 +188,8 @@ JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search
     store_relaxed(s.on_path + j, int32_t(chosen));
     return chosen;
   });
-  // Columns on a path mark their ancestors at distances of decreasing powers of two, until the
-  // whole path is marked.
+  // Columns on a path mark their ancestors at decreasing powers of two steps, until the whole path
+  // is marked.
   for (int k = levels - 1; k-- > 0;) {
     const int32_t* const level = s.ancestor + k * s.m;
     team.each(s.m, [&](int64_t j) {

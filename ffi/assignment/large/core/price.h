@@ -1,5 +1,5 @@
-// Pricing: checks row prices against all costs; rows whose price was too high get a new candidate
-// set.
+// Pricing: checks row prices against all costs, and selects new candidate sets for rows whose price
+// was too high.
 #ifndef JAXMATCH_LARGE_CORE_PRICE_H_
 #define JAXMATCH_LARGE_CORE_PRICE_H_
 
@@ -9,11 +9,11 @@
 namespace jaxmatch::assignment::large {
 
 // Makes the row prices feasible for all columns, not only for the core. Between two selections of
-// candidates column prices only fall: a row price within its horizon is still feasible. A row whose
-// price was too high loses its partner, because that pair is no longer tight, and gets a new
-// candidate set. With `renew` every row whose price has reached its horizon gets one. Returns the
-// number of rows that lost their partner. Call after begin_pricing(); results are visible to other
-// threads after the next barrier.
+// candidates column prices only fall, so a row price within its horizon is still feasible. A row
+// whose price was too high loses its partner, because that pair is no longer tight, and gets a new
+// candidate set. With `renew`, every row whose price has reached its horizon gets a new candidate
+// set. Returns the number of rows that lost their partner. Call this after begin_pricing(). Other
+// threads see the results after the next barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
                                    bool renew) {
@@ -34,7 +34,7 @@ JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_
                           store_relaxed(horizon + i, seen);
                         });
   };
-  if (renew) {  // one pass gives both
+  if (renew) {  // one pass finds the minima and selects the candidates
     choose(doubtful, count);
   } else {
     find_least_of_list(team, p, v, doubtful, count,

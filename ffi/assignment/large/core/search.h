@@ -1,10 +1,10 @@
 // Shortest paths from all free rows.
 //
-// The GPU uses label correcting, the CPU Dijkstra's order. Distances are integers, so they do not
-// depend on the order of relaxations, and neither does anything derived from them. Ties between
-// shortest paths to a column go to the fewest hops, then to the first row in an order of rows that
-// differs from column to column. With one order for all columns, the first of many identical rows
-// would get all columns into its tree, and a search would find a single path.
+// The GPU uses label correcting, the CPU Dijkstra's order. Distances are integers, so they and
+// everything derived from them are independent of the order of relaxations. Of equally short paths
+// to a column, the one with the fewest hops wins, then the one whose last row comes first. The
+// order of rows differs from column to column. With one order for all columns, the first of many
+// identical rows would get all columns into its tree, and a search would find a single path.
 #ifndef JAXMATCH_LARGE_CORE_SEARCH_H_
 #define JAXMATCH_LARGE_CORE_SEARCH_H_
 
@@ -21,11 +21,11 @@ JAXMATCH_DEVICE inline uint64_t pack_row(int64_t hops, int64_t row, int64_t j) {
 JAXMATCH_DEVICE inline int64_t hops_of_parent(uint64_t parent) { return int64_t(parent >> 32); }
 JAXMATCH_DEVICE inline uint32_t number_of_parent(uint64_t parent) { return uint32_t(parent); }
 
-// Parameters of a search. A label packs the distance of a column; below, if bits are left, the
-// hops; and below, if bits are left, the place of the parent row. Where labels do not contain the
-// parent, a separate pass finds it.
+// Parameters of a search. A label packs the distance of a column in its high bits. If bits are
+// left, the number of hops follows. If bits are still left, the place of the parent row is in the
+// lowest bits. If labels do not contain the parent, a separate pass finds it.
 struct Search {
-  bool tight;    // tight arcs only: no price will move
+  bool tight;    // use tight arcs only, so that no price moves
   bool spares;   // there are dummy rows
   int hop_bits;  // 0: a second search finds the parents
   int row_bits = 0;
@@ -33,7 +33,7 @@ struct Search {
 
   JAXMATCH_DEVICE bool names_parents() const { return row_bits > 0; }
   JAXMATCH_DEVICE bool is_bounded() const { return bound < kTooFar; }
-  // Bounds all distances by `distance`; no bound if it is negative.
+  // Bounds all distances by `distance`. There is no bound if `distance` is negative.
   JAXMATCH_DEVICE void set_bound(int64_t distance) {
     const int64_t limit = kTooFar >> (hop_bits + 1);
     const bool fits = distance >= 0 && distance < limit;
@@ -45,7 +45,8 @@ struct Search {
     if (tight) return 0;
     return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
   }
-  // The offset to which the arcs of a labelled row add their step: one hop more, and no parent row.
+  // The row's label with one more hop and without the parent row. The arcs of the row add their
+  // steps to it.
   JAXMATCH_DEVICE int64_t start(int64_t label) const {
     return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
   }
@@ -63,8 +64,8 @@ struct Search {
   JAXMATCH_DEVICE int64_t hops_of(int64_t label) const {
     return label >> row_bits & ((int64_t{1} << hop_bits) - 1);
   }
-  // True if `label` has a smaller distance, or as small a one with fewer hops; ignores the parent
-  // row.
+  // True if `label` has a smaller distance, or the same distance and fewer hops. The parent row
+  // does not matter.
   JAXMATCH_DEVICE bool is_before(int64_t label, int64_t other) const {
     return label >> row_bits < other >> row_bits;
   }
@@ -88,8 +89,8 @@ struct ArcForm {
   }
 };
 
-// Positions of labels during a search: by column, or by the row that the column is matched to, so
-// that threads of neighbouring rows load neighbouring labels.
+// Positions of labels during a search: by column, or by the row that the column is matched to. By
+// row, threads of neighbouring rows load neighbouring labels.
 struct LabelLayout {
   const LargeState& s;
   bool by_rows;
@@ -100,7 +101,7 @@ struct LabelLayout {
     const int32_t i = load_relaxed(s.row4col + j);
     return i >= 0 ? i : s.n + j;
   }
-  // True if this is the position of a matched row.
+  // True if the column at this position is matched to a row.
   JAXMATCH_DEVICE bool is_of_row(int64_t position) const { return by_rows && position < s.n; }
   JAXMATCH_DEVICE int64_t column_at(int64_t position) const {
     if (!by_rows) return position;
@@ -108,7 +109,7 @@ struct LabelLayout {
   }
 };
 
-// f(column, step) for the usable arcs in the candidate set of row i.
+// Calls f(column, step) for the usable arcs in the candidate set of row i.
 template <class T, class F>
 JAXMATCH_DEVICE void for_each_core_arc(const LargeProblem<T>& p, const Search& search, Lanes g,
                                        int64_t i, F f) {
@@ -118,7 +119,7 @@ JAXMATCH_DEVICE void for_each_core_arc(const LargeProblem<T>& p, const Search& s
   });
 }
 
-// Ends without a barrier, as begin_phase() does.
+// Resets all labels and parents. Neither this function nor begin_phase() ends with a barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE void reset_labels(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -147,14 +148,13 @@ JAXMATCH_DEVICE void begin_phase(Team& team, const LargeProblem<T>& p) {
   team.leader([&] { s.control->reach = 0; });
 }
 
-// State that a row keeps during relaxation: the position of its column's label, and the last label
-// it propagated.
+// State that a row keeps during relaxation. `label` is the last label that the row propagated.
 struct RowMemo {
-  int32_t position;  // or a Partner if there is none
+  int32_t position;  // of the label of the row's column; a Partner if the row has no column
   int64_t label;
 };
 
-// Computes all labels up to the bound. Returns the rounds of relax_to_fixed_point().
+// Computes all labels up to the bound. Returns the number of rounds of relax_to_fixed_point().
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -162,7 +162,7 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
   int64_t* const labels = layout.labels();
   const auto propagate_min = [&](int64_t position, int64_t there) {
     if (there == kTooFar) store_relaxed(&s.control->too_wide, 1);
-    // The owner is used only by a team whose positions are columns.
+    // Only PoolTeam uses the owner; its positions are columns.
     team.propagate_min(labels + position, there, s.row4col + (layout.by_rows ? 0 : position));
   };
   const int64_t rounds = team.template relax_to_fixed_point<RowMemo>(
@@ -212,8 +212,8 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
   return rounds;
 }
 
-// Returns the number of free columns reached. Stores the greatest number of hops to one of them in
-// control->most_hops.
+// Returns the number of free columns reached. Stores the greatest number of hops to a free column
+// in control->most_hops.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -225,8 +225,8 @@ JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, cons
   });
 }
 
-// Finds each column's parent where labels do not contain it: the first row that yields the label.
-// Labels that contain hops rule out cycles of parents.
+// Finds the parent of each column if labels do not contain it. The parent is the first row that
+// yields the label. Labels that contain hops rule out cycles of parents.
 template <class Team, class T>
 JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -242,7 +242,7 @@ JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Sea
     const int64_t start = search.start(label);
     team.for_each_arc(p, search, g, i, [&](int64_t position, int64_t step) {
       const int64_t j = layout.column_at(position);
-      // The column is never the row's own partner: every arc increases the label.
+      // The column is never the row's own partner, because every arc increases the label.
       if (search.end(start, step) == load_relaxed(s.label + j))
         atomic_min(s.parent + j, pack_row(0, i, j));
     });
@@ -263,13 +263,13 @@ JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Sea
   team.sync();
 }
 
-// Finds parents where labels have no bits for hops: of the rows that yield a column's distance, the
-// first among those with the fewest hops.
+// Finds parents if labels have no bits for hops. Of the rows that yield a column's distance with
+// the fewest hops, the parent is the first.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
   const LabelLayout layout = team.label_layout(s);
-  // Parents are stored by column: in this search the memo's position is the column.
+  // Parents are stored by column, so in this search the memo's position is the column.
   return team.template relax_to_fixed_point<RowMemo>(
       s.n, search.spares ? s.m : 0,
       [&](int64_t i) { return RowMemo{load_relaxed(s.col4row + i), kFar}; },
@@ -321,7 +321,7 @@ JAXMATCH_DEVICE inline uint32_t parent_row(const LargeState& s, const Search& se
   const int64_t label = load_relaxed(s.label + j);
   return label >= kTooFar ? kNoRow : row_at_place(label & (kMostRows - 1), j);
 }
-// The spare column from which the dummy rows got their label.
+// The spare column through which the shortest path enters the dummy rows.
 JAXMATCH_DEVICE inline uint32_t spare_entry(const LargeState& s, const Search& search) {
   if (!search.names_parents()) return number_of_parent(load_relaxed(&s.control->spare_parent));
   return uint32_t(load_relaxed(&s.control->spare_label) & (kMostRows - 1));

@@ -9,16 +9,16 @@
 
 namespace jaxmatch::assignment::large {
 
-// For all rows; the classes are not rotated.
+// Selects candidates for all rows, without rotating the classes.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_all_cores(Team& team, const P& p, const double* v, Publish publish) {
   select_cores<false>(team, p, v, p.s.n, [](int64_t k) { return k; }, 0, publish);
 }
 
-// The rotation of the classes in the selection of number `choice` in a solve.
+// The rotation of the classes for selection number `choice` of a solve.
 JAXMATCH_DEVICE inline uint32_t rotation_of_choice(uint32_t choice) { return choice * 0x9E3779B1u; }
 
-// For the listed rows.
+// Selects candidates for the listed rows.
 template <class Team, class P, class Publish>
 JAXMATCH_DEVICE void select_listed_cores(Team& team, const P& p, const double* v,
                                          const int32_t* list, int64_t count, uint32_t choice,

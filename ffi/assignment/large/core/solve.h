@@ -2,16 +2,20 @@
 // price changes.
 //
 // Each augmentation on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
-// the duals feasible for all costs and frees the rows whose pair is no longer tight. If the cores
-// contain no path, yield few paths at a time or have changed too often, searches over all costs
-// continue from the current duals and pairs: an auction and then forests
-// (assignment/large/auction), or for sharded costs an auction (assignment/large/sharded/auction.h)
-// and then the tree variant of the Hungarian method. A forest or an iteration of that variant keeps
-// the duals feasible and adds a pair, or proves infeasibility. Termination: at most patience()
-// pricings after each selection of candidates, of which there are a few and, after an auction,
-// whose rounds are bounded, O(log n) more; between two selections and after the last one at most n
-// such searches; with sharded costs, in wide problems, also pricings before these, each of which
-// frees a row.
+// the duals feasible for all costs and frees the rows whose pair is no longer tight. The core
+// method gives up if the cores contain no path, yield few paths at a time or have changed too
+// often. Searches over all costs then continue from the current duals and pairs. These searches are
+// an auction and then forests (assignment/large/auction), or for sharded costs an auction
+// (assignment/large/sharded/auction.h) and then the tree variant of the Hungarian method. Each
+// forest, and each iteration of that variant, keeps the duals feasible and adds a pair, or proves
+// infeasibility.
+//
+// Termination:
+// - At most patience() pricings follow each selection of candidates.
+// - There are a few selections. An auction, whose rounds are bounded, leads to O(log n) more.
+// - Between two selections, and after the last one, there are at most n searches over all costs.
+// - For sharded costs, wide problems run further pricings before these searches. Each of them frees
+//   a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -25,12 +29,14 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostBidRounds = 64, kMostWidened = 4;  // then without a bound
-// The core method gives up after patience() pricings, or after patience() steps that find paths
-// for less than 1 / kPartFound of the free rows. There is little patience before an auction, and
-// more if many costs are equal, after an auction, and without one: forests and trees read all
-// costs, and with points trees may need a dual update per column. Patience grows with the rows, as
-// the number of steps does.
+// Limits on the rounds of bids, and on the bounded attempts of a search. A search without a bound
+// follows the last bounded attempt.
+constexpr int kMostBidRounds = 64, kMostWidened = 4;
+// The core method gives up after patience() pricings, or after patience() steps that find paths for
+// less than 1 / kPartFound of the free rows. Patience is low if an auction may follow and few costs
+// are equal. Otherwise it is higher, because forests or trees may follow, which read all costs.
+// With points, trees may even need a dual update per column. Patience grows with the number of
+// rows, because the number of steps does.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kLeastBeforeAuction = 16, kRowsBeforeAuction = 512;
 constexpr int64_t kPartFound = 32;
@@ -40,22 +46,22 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-// A pricing follows each search that moves prices farther, as only a pricing finds out that they
-// have become too large for 64 bits. Labels without hops alone can reach that far.
+// A pricing follows each search that moves prices farther than this: it detects large prices before
+// they can overflow 64 bits. Only labels without hops allow such distances.
 constexpr int64_t kMostMove = kTooFar >> 13;
-// See adapt_limit(). With an excess a pricing freed many rows if it freed more than one in
-// kManyFreed; hardly a row, if less than one in kFewFreed.
+// Used by adapt_limit(). With an excess, a pricing freed many rows if it freed more than one in
+// kManyFreed, and hardly any if it freed less than one in kFewFreed.
 constexpr int kLeastCaution = 1, kMostExcessBits = 50;
 constexpr int64_t kManyFreed = 256, kFewFreed = 1024;
-// The excess waits for so many pricings of the same selection. Where it did not wait, 50,000 points
-// in the plane took 790 ms on one H200, in one measurement, and 580 without an excess: see
-// benchmarks/notes/assignment_structured.md.
+// An excess is allowed only after this many pricings of the same selection. In one measurement,
+// 50,000 points in the plane took 790 ms on one H200 without this wait, and 580 ms without any
+// excess: see benchmarks/notes/assignment_structured.md.
 constexpr int kPricingsWithoutExcess = 16;
-// First bound of a search, in multiples of the last reach. With 1 and 2, all searches together take
+// First bound of a search, in multiples of the last reach. With 1 or 2, all searches together take
 // up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
-// The number of rows whose price may exceed their horizon at will.
+// The number of rows whose price may exceed their horizon by any distance.
 JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
@@ -65,8 +71,9 @@ JAXMATCH_DEVICE inline MoveLimit move_limit(const Progress& progress, int64_t ro
   return {most_beyond(rows, progress.caution), excess};
 }
 
-// The first bound of a search; negative: unbounded. Before prices have moved: half the mean
-// distance of row prices to their horizons, where rows without a horizon count as zero.
+// The first bound of a search; if negative, the search has no bound. Before prices have moved, the
+// bound is half the mean distance of row prices to their horizons. Rows without a horizon count as
+// zero.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
                                     const Progress& progress) {
@@ -81,12 +88,12 @@ JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
   return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
-// One step: a search and its augmentations.
+// Runs one step: a search and its augmentations.
 //
-// The search is bounded by first_bound(); the bound grows while fewer than half as many free
-// columns are reached as there are free rows, since most arcs are longer than any path. The team
-// caches the usable arcs before the search, unless `gathered` says that they are cached;
-// augment_stage() clears it when prices move, or when pairs change and labels are stored by row.
+// Most arcs are longer than any path, so first_bound() bounds the search. The bound grows while the
+// search reaches fewer than half as many free columns as there are free rows. The team caches the
+// usable arcs before the search, unless `gathered` says that they are cached. augment_stage()
+// clears `gathered` when prices move, or when pairs change and labels are stored by row.
 template <class Team, class T>
 JAXMATCH_DEVICE Found run_step(Team& team, const LargeProblem<T>& p, Search& search,
                                const Progress& progress, int64_t free_rows, ArcForm& gathered,
@@ -117,7 +124,8 @@ JAXMATCH_DEVICE Found run_step(Team& team, const LargeProblem<T>& p, Search& sea
 
 // Each stage returns the next stage. All threads of the team call it and take the same branches.
 
-// Expects the range of the costs, and the column minima in v_real.
+// Checks the costs and chooses their unit. Expects the range of the costs, and the column minima in
+// v_real.
 template <class Team, class T>
 JAXMATCH_DEVICE int judge_costs(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -166,8 +174,8 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
   team.leader([&] { s.control->stale = 0; });
   team.sync();
   const bool spares = has_spares(*s.control);
-  // After an auction of a wide problem a bid might take a column that is left, in place of one that
-  // a row must take.
+  // After an auction of a wide problem, a bid might take a leftover column (see is_left()) instead
+  // of a column that some row must take.
   const bool may_bid = !spares || !is_held(load_relaxed(&s.control->auction));
   for (; may_bid && rounds < kMostBidRounds && make_bids(team, p) > 0; ++rounds) take_bids(team, p);
   const int64_t free_rows = update_row_prices(team, p);
@@ -183,7 +191,7 @@ JAXMATCH_DEVICE int bid_stage(Team& team, const LargeProblem<T>& p) {
 }
 
 // Runs steps until another stage must follow or the budget is spent. Every thread keeps its own
-// copy of the progress, which needs no barrier.
+// copy of the progress, so that no barrier is needed.
 template <class Team, class T>
 JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t& budget) {
   const LargeState& s = p.s;
@@ -218,9 +226,9 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
     if (found.reach > kMostMove) next = kPrice;
     progress.limited = found.limited;
     if (found.reach > 0) progress.usual_reach = found.reach;
-    // Prices have moved, or labels have new positions.
+    // The cached arcs are outdated: prices have moved, or labels have new positions.
     if (found.reach > 0 || (found.paths > 0 && team.label_layout(s).by_rows)) gathered = {};
-    progress.tight = search.tight && 4 * found.paths >= free_rows;  // otherwise prices have to move
+    progress.tight = search.tight && 4 * found.paths >= free_rows;  // tight arcs yield many paths
     free_rows -= found.paths;
   }
   team.leader([&] {
@@ -234,8 +242,8 @@ JAXMATCH_DEVICE int augment_stage(Team& team, const LargeProblem<T>& p, int64_t&
   return next;
 }
 
-// For sharded costs: the tree variant knows no dummy rows, so that their columns become free, at
-// the greatest price.
+// Frees the columns of dummy rows, and gives all free columns the greatest price. Sharded costs
+// need this, because the tree variant has no dummy rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -249,16 +257,20 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Adapts how far prices may move, by the number of rows that a pricing has freed.
+// Adapts the limit on price moves after a pricing that freed `freed` rows.
 //
-// The caution increases after a pricing that freed more than a quarter of the rows that might
-// exceed their horizon, and decreases after one that freed less than a 16th. With the least
-// caution, if prices could not move as far as necessary and hardly a row was freed, horizons are
-// too low: a path between clusters raises the prices of whole clusters beyond them. Then, with
-// `may_exceed`, all prices may exceed horizons by an excess, first as much as prices moved last. It
-// doubles after each such pricing, and falls to a quarter after one that freed many. It ends where
-// the caution increases. Without a bound on it, a seventh to a quarter of the rows was freed again
-// and again (20 clusters of 16,000 rows).
+// - The caution increases if the pricing freed more than a quarter of the rows that might exceed
+//   their horizon. This also ends any excess.
+// - The caution decreases if the pricing freed less than a 16th of these rows.
+// - With `may_exceed`, an excess begins if the caution is least, prices could not move as far as
+//   necessary, and hardly any row was freed. Horizons are then too low, because a path between
+//   clusters raises the prices of whole clusters beyond them. All prices may then exceed horizons
+//   by the excess. It begins with the distance that prices moved last.
+// - The excess doubles after each further pricing of this kind, and falls to a quarter after one
+//   that freed many rows.
+//
+// With an unlimited excess, a seventh to a quarter of the rows was freed again and again (20
+// clusters of 16,000 rows).
 JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int64_t freed,
                                         int64_t rows) {
   int excess_bits = progress.excess_bits, caution = progress.caution;
@@ -283,7 +295,7 @@ JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int
 // Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
-  bool spares;  // of sharded costs: dummy rows, which trees over all costs do not know
+  bool spares;  // costs are sharded, and there are dummy rows
   bool trees, renew;
   int number;
   bool too_wide = false;
@@ -295,7 +307,7 @@ struct Pricing {
         trees(load_relaxed(&c.trees)),
         renew(c.progress.limited),
         number(load_relaxed(&c.recent_pricings) + 1) {}
-  // True if prices of spare columns have risen, so that all rows must be checked.
+  // True if prices of spare columns have risen; all rows must then be checked.
   JAXMATCH_DEVICE bool all_rows() const { return trees && spares; }
 };
 
@@ -320,12 +332,12 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
     c.free_rows = int32_t(pricing.free_rows + freed);
     c.stale = 0;
     c.trees = pricing.trees || gives_up;
-    // Where many costs are equal, pricing would free many rows.
+    // There is no excess if many costs are equal, because pricings would free many rows.
     const bool may_exceed = c.auction == kHeldAuction && pricing.number >= kPricingsWithoutExcess;
     adapt_limit(c.progress, may_exceed, freed, pricing.rows);
     c.progress.limited = false;
   });
-  // A column that a row has lost must have the price of the other free columns.
+  // If a row has lost its column, that column must get the price of the other free columns.
   const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));
   return pricing.too_wide ? kBegin : again ? kPrice : kAugment;
 }
@@ -338,7 +350,7 @@ JAXMATCH_DEVICE int price_stage(Team& team, const LargeProblem<T>& p) {
   return end_pricing(team, p, pricing, freed);
 }
 
-// True if conversion to double would round a price.
+// True if a price is too large for exact doubles.
 template <class Team, class T>
 JAXMATCH_DEVICE bool has_large_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) { return is_large_price(load_relaxed(p.s.v + j)); }) != 0;
@@ -360,8 +372,8 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage, until the problem is solved, the budget of steps
-// is spent, or the time is up.
+// Runs `run_stage`, which returns the next stage. Stops when the problem is solved, the budget of
+// steps is spent, or the time is up.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {
@@ -384,7 +396,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
       next = has_large_prices(team, p) ? kBegin : kFinish;
       clamp_less = next == kFinish && uses_clamped_costs(team, p, DirectCosts<T>{p});
     }
-    if (next == kBegin) next = unit == kNoUnit ? kFinish : kBegin;  // a third one is impossible
+    if (next == kBegin) next = unit == kNoUnit ? kFinish : kBegin;  // there is no other unit
     if (next == kBegin) ++unit;
     if (clamp_less) next = kBegin;
     team.leader([&] {

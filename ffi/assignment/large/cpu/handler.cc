@@ -1,5 +1,5 @@
-// Handler of the target jaxmatch_assignment_core on CPU: problems of a batch are solved one after
-// another, each by all threads of XLA's pool.
+// Handler of the target jaxmatch_assignment_core on CPU. It solves the problems of a batch one
+// after another, each with all threads of XLA's pool.
 #include "assignment/large/cpu/team.h"
 #include "assignment/large/operands.h"
 #include "common/cpu/interruptible.h"

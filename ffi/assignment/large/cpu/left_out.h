@@ -1,4 +1,4 @@
-// Stands in for the solvers of costs that a build leaves out, see JAXMATCH_LARGE_COSTS.
+// Replaces the solvers of those cost types that a build leaves out, see JAXMATCH_LARGE_COSTS.
 #ifndef JAXMATCH_LARGE_CPU_LEFT_OUT_H_
 #define JAXMATCH_LARGE_CPU_LEFT_OUT_H_
 

@@ -1,4 +1,4 @@
-// Solves this device's shard on a thread pool; one instance per element type.
+// Solves this device's shard on a thread pool. There is one instance per element type.
 #ifndef JAXMATCH_LARGE_CPU_SHARDED_H_
 #define JAXMATCH_LARGE_CPU_SHARDED_H_
 

@@ -25,7 +25,7 @@ ffi::Error AssignmentSharded(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi:
   });
 }
 
-// The attribute `devices`, before the call is decoded; 0 if there is none.
+// Reads the attribute `devices` before the call is decoded; returns 0 if there is none.
 int64_t devices_of(const XLA_FFI_CallFrame* call) {
   for (int64_t k = 0; k < call->attrs.size; ++k) {
     const XLA_FFI_ByteSpan* const name = call->attrs.names[k];
@@ -37,7 +37,8 @@ int64_t devices_of(const XLA_FFI_CallFrame* call) {
   return 0;
 }
 
-// Several devices go on together: if one stopped, the others would wait for it.
+// Only a call on a single device can be interrupted. With several devices, the other devices would
+// wait for one that stopped.
 XLA_FFI_Error* call_interruptible_if_alone(const char* name, XLA_FFI_Handler* handler,
                                            XLA_FFI_CallFrame* call) noexcept {
   return devices_of(call) == 1 ? call_interruptible(name, handler, call)

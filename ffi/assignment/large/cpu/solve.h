@@ -1,4 +1,4 @@
-// Solves one large problem on a thread pool; one instance per element type.
+// Solves one large problem on a thread pool. There is one instance per element type.
 #ifndef JAXMATCH_LARGE_CPU_SOLVE_H_
 #define JAXMATCH_LARGE_CPU_SOLVE_H_
 

@@ -32,7 +32,7 @@ class PoolTeam {
   // Arcs are read from the candidate sets, without a cache.
   template <class P>
   static void gather_arcs(const P&, const Search&) {}
-  // f(position, step) for the usable arcs of row i.
+  // Calls f(position, step) for the usable arcs of row i.
   template <class P, class F>
   static void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) {
     for_each_core_arc(p, search, g, i, f);
@@ -51,9 +51,9 @@ class PoolTeam {
   void each(int64_t count, F f) {
     parallel_for(count, 3, [&](int64_t k) { f(k); });
   }
-  // Lowers each column's label, and the parent with it, to the least offer that scan(block, column,
-  // offer) finds in all blocks of rows. A thread processes neighbouring columns, one block after
-  // another.
+  // Lowers each column's label to the least offer that scan(block, column, offer) finds in all
+  // blocks of rows, and sets the parent accordingly. Each thread processes neighbouring columns,
+  // one block after another.
   template <class Wanted, class Scan>
   void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent, Wanted wanted,
                     Scan scan) {
@@ -76,7 +76,7 @@ class PoolTeam {
       }
     });
   }
-  // f(column, first row, step). Here one thread per column.
+  // Calls f(column, first row, step); here one thread processes a column.
   template <class F>
   void row_groups(int64_t cols, F f) {
     parallel_for(cols, 1e4, [&](int64_t j) { f(j, 0, 1); });
@@ -87,13 +87,13 @@ class PoolTeam {
   }
   // The number of threads per row.
   static int64_t shares(int64_t, int64_t) { return 1; }
-  // f(row), which reads `costs` costs.
+  // Calls f(row), which reads `costs` costs.
   template <class F>
   void whole_rows(int64_t count, int64_t costs, F f) {
     parallel_for(count, double(costs), f);
   }
-  // publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to `last` of
-  // the k-th row. Here one thread per row.
+  // Calls publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to
+  // `last` of the k-th row. Here one thread processes a row.
   template <class Part, class Find, class Publish>
   void share_rows(int64_t count, int64_t cols, Find find, Publish publish) {
     whole_rows(count, cols,
@@ -107,7 +107,7 @@ class PoolTeam {
   int64_t sum_rows(int64_t count, F f) {
     return parallel_sum(count, 300, [&](int64_t i) { return int64_t(f(Lanes{}, i)); });
   }
-  // The same for rows whose label is not negative.
+  // Like sum_rows() above, but only for rows whose label is not negative.
   template <class Label, class F>
   int64_t sum_rows(int64_t count, Label label_of, F f) {
     return parallel_sum(count, 300, [&](int64_t i) {
@@ -126,10 +126,10 @@ class PoolTeam {
   int64_t wide_sum(int64_t count, F f) {
     return sum(count, f);
   }
-  // Runs label correcting to its fixed point. poll(memo) loads a row's label, check(memo, label)
-  // returns the label to propagate or -1, relax(lanes, row, label) relaxes the row's arcs. When the
-  // value of watch() changes, on_change(column, value) is called for every column. Returns the
-  // number of rounds: one.
+  // Runs label correcting to its fixed point. poll(memo) loads a row's label. check(memo, label)
+  // returns the label to propagate, or -1. relax(lanes, row, label) relaxes the row's arcs. When
+  // the value of watch() changes, on_change(column, value) is called for every column. Returns the
+  // number of rounds, which is one.
   //
   // One thread processes rows in the order of labels (Dijkstra 1959), so that a row's label is
   // final when it is relaxed. Label correcting by all threads took 76 rounds for a search among
@@ -140,7 +140,7 @@ class PoolTeam {
                                Check check, Relax relax, OnChange on_change) {
     std::vector<Memo> memos(rows);
     for (int64_t i = 0; i < rows; ++i) {
-      Memo memo = memos[i] = init(i);  // the first poll changes only the copy
+      Memo memo = memos[i] = init(i);  // check() changes only this copy
       const int64_t label = check(memo, poll(memo));
       if (label >= 0) queue_.push({label, int32_t(i)});
     }
@@ -160,8 +160,8 @@ class PoolTeam {
       }
     }
   }
-  // Lowers *at to x. `owner`: the row whose label follows from *at, or negative; it is queued. The
-  // values of x are ordered as the labels.
+  // Lowers *at to x. If *owner is not negative, it is the row whose label follows from *at, and is
+  // queued. The values of x have the same order as the labels.
   template <class X>
   void propagate_min(X* at, X x, const int32_t* owner) {
     if (x >= *at) return;
@@ -169,8 +169,8 @@ class PoolTeam {
     if (*owner >= 0) queue_.push({int64_t(x), *owner});
   }
 
-  // Computes the range of all costs, and the column minima in v_real. A task reads some columns of
-  // all rows, row by row.
+  // Computes the range of all costs, and the column minima in v_real. Each task reads some columns
+  // of all rows, row by row.
   template <class P>
   void scan_costs(P& p) {
     QuantRange& all = p.s.control->range;
@@ -204,7 +204,7 @@ class PoolTeam {
   }
 
  private:
-  // Processes neighbouring columns of a row.
+  // Includes neighbouring columns of a row in the range and the column minima.
   template <class P>
   JAXMATCH_INLINE static void scan_row(const P& p, int64_t i, int64_t first, int count,
                                        typename P::Range& range) {

@@ -1,8 +1,9 @@
-// Cache of the arcs that a search can use, in the shared memory of the block that owns their rows.
+// Cache of the arcs that a search can use. Each block caches the arcs of its own rows in shared
+// memory.
 //
-// A search can use few of a row's 128 candidates: the others exceed its bound. These arcs are
-// gathered once, and read whenever the label of the row's column has fallen. Rows whose arcs do not
-// fit into the cache are read from the candidate sets.
+// A search can use few of a row's 128 candidates, because most exceed its bound. The usable arcs
+// are gathered once, and read whenever the label of the row's column has fallen. If a row's arcs do
+// not fit into the cache, they are read from its candidate set.
 #ifndef JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 #define JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 
@@ -15,7 +16,7 @@ namespace jaxmatch::assignment::large {
 
 extern __shared__ __align__(16) char shared_memory[];
 
-// Capacity of a block's cache: rows, and arcs of all these rows.
+// Capacity of a block's cache: the number of rows, and of the arcs of all these rows.
 struct ArcCacheSize {
   int rows = 0, arcs = 0;
 
@@ -25,7 +26,8 @@ struct ArcCacheSize {
   __host__ __device__ int64_t bytes() const {
     return kBytesOfCount + int64_t(arcs) * kBytesOfArc + int64_t(rows) * kBytesOfRow;
   }
-  // The most arcs that fit into `bytes`, for one of `blocks` blocks that share the rows.
+  // The capacity of `bytes` bytes, with as many arcs as fit, for one of `blocks` blocks that share
+  // the rows.
   __host__ static ArcCacheSize of(int64_t all_rows, int64_t blocks, int64_t bytes) {
     const int64_t most_groups =
         (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
@@ -37,7 +39,7 @@ struct ArcCacheSize {
 
 class ArcCache {
  public:
-  // Uses shared memory from byte `first` on. The cache is empty until gather().
+  // Uses shared memory from byte `first` on. The cache is empty until the first gather().
   __device__ ArcCache(ArcCacheSize cache_size, int first) : size_(cache_size), first_(first) {}
 
   // Gathers the arcs of all rows of the block. All threads of the block must call it, and
@@ -83,7 +85,7 @@ class ArcCache {
     }
   }
 
-  // f(position, step) for the arcs of row i, gathered for this search.
+  // Calls f(position, step) for the arcs of row i, gathered for this search.
   template <class T, class F>
   __device__ void for_each(const LargeProblem<T>& p, const Search& search,
                            const LabelLayout& layout, RowsOfWarps rows, Lanes g, int64_t i,
@@ -99,7 +101,7 @@ class ArcCache {
     for (int k = g.lane; k < count; k += g.kCount) f(position[k], step[k]);
   }
 
-  // The cache's memory, for other use until the next gather().
+  // The cache's memory, which may be used for other data until the next gather().
   __device__ char* memory() const { return shared_memory + first_; }
   __device__ int64_t bytes() const { return size_.bytes(); }
 
@@ -109,7 +111,7 @@ class ArcCache {
   static constexpr int kCountBits = 16;
   static constexpr int kNotCached = (1 << kCountBits) - 1;
 
-  // Stores the arcs of one row, contiguously.
+  // Stores the arcs of one row in contiguous places.
   __device__ void keep(const Search& search, const LabelLayout& layout, RowsOfWarps rows, Lanes g,
                        int slot, const ClassCols& col, const ClassKeys& slack) {
     const int64_t most = search.most_slack(), row = rows.row_of(slot);
@@ -136,7 +138,7 @@ class ArcCache {
       at += __popc(near[b]);
     }
   }
-  // Allocates `count` arcs; -1 if they do not fit.
+  // Allocates places for `count` arcs. Returns the first place, or -1 if the arcs do not fit.
   __device__ int take(int count) {
     for (int before = 0; before + count <= size_.arcs;) {
       const int now = atomicCAS(&used(), before, before + count);

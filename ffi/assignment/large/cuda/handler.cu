@@ -1,5 +1,5 @@
-// Handler of the target jaxmatch_assignment_core on CUDA: problems of a batch are solved one after
-// another, each by the whole GPU in one cooperative launch.
+// Handler of the target jaxmatch_assignment_core on CUDA. It solves the problems of a batch one
+// after another. The whole GPU solves each problem in one cooperative launch.
 #include "assignment/large/operands.h"
 #include "common/cuda/check.h"
 

@@ -1,4 +1,4 @@
-// Launches a kernel that runs as a GridTeam: one block per multiprocessor.
+// Launches a kernel that runs as a GridTeam, with one block per multiprocessor.
 #ifndef JAXMATCH_LARGE_CUDA_LAUNCH_H_
 #define JAXMATCH_LARGE_CUDA_LAUNCH_H_
 
@@ -12,10 +12,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// One block per multiprocessor: there are not enough registers for twice as many threads.
+// Threads of a block. Each multiprocessor runs one block; there are not enough registers for twice
+// as many threads.
 constexpr int kGridThreads = 512;
 
-// `cache_size` is one of the arguments; it is set here, with arcs if the kernel uses a core.
+// Sets `cache_size`, which is one of the kernel's arguments. The cache has room for arcs only if
+// the kernel uses a core.
 inline ffi::Error launch_grid(cudaStream_t stream, const void* kernel, Control* control,
                               int64_t side, bool has_core, ArcCacheSize* cache_size,
                               void** arguments) {

@@ -7,23 +7,24 @@
 namespace jaxmatch::assignment::large {
 
 // Neighbouring rows belong to different multiprocessors. If there are more rows than threads,
-// groups of neighbouring rows belong to one warp: their labels, which every poll loads, then share
+// groups of neighbouring rows belong to one warp. Their labels, which every poll loads, then share
 // a memory sector. Without this, loading 150,000 labels takes longer than the latency of a poll.
 struct RowsOfWarps {
   static constexpr int kGroupBits = 2, kGroup = 1 << kGroupBits;
   int bits;    // bits of a row's place in its group
-  float part;  // the fraction of all groups in a block
+  float part;  // the fraction of all groups that belongs to one block
 
   __device__ static RowsOfWarps of(int64_t count) {
     const bool many = count > int64_t(gridDim.x) * blockDim.x;
     return {many ? kGroupBits : 0, 1.0f / float(gridDim.x)};
   }
-  // The slots of a block's rows: the first group of slots belongs to its first warp, the second
-  // group to its second warp, and so on.
+  // The row in a slot of this block. The first group of slots belongs to the block's first warp,
+  // the second group to its second warp, and so on.
   __device__ int64_t row_of(int slot) const {
     return (int64_t(slot >> bits) * gridDim.x + blockIdx.x) << bits | place_in_group(slot);
   }
-  // A float quotient is exact: there are less than 2^18 rows.
+  // The slot of a row in its block. The float quotient is exact, because there are fewer than 2^18
+  // rows.
   __device__ int slot_of(int64_t i) const {
     return int((float(int(i) >> bits) + 0.5f) * part) << bits | place_in_group(int(i));
   }

@@ -1,4 +1,4 @@
-// The kernel for this GPU's shard of a sharded problem; one instance per element type.
+// The kernel for this GPU's shard of a sharded problem. There is one instance per element type.
 #ifndef JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 #define JAXMATCH_LARGE_CUDA_SHARDED_CUH_
 

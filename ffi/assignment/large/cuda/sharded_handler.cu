@@ -1,5 +1,5 @@
-// Handler of the target jaxmatch_assignment_sharded on CUDA: one step of this GPU's shard. It is
-// one cooperative launch, or three with the core method, whose searches have a kernel of their own.
+// Handler of the target jaxmatch_assignment_sharded on CUDA: one step of this GPU's shard. A step
+// is one cooperative launch, or three with the core method, whose searches have a separate kernel.
 #include "assignment/large/cuda/launch.h"
 #include "assignment/large/sharded/operands.h"
 
@@ -12,7 +12,7 @@ const void* search_kernel();
 
 namespace {
 
-// A separate kernel with its own registers: with searches inside the sharded kernel, problems of
+// A separate kernel has its own registers. With searches inside the sharded kernel, problems of
 // 150,000 rows took 133 ms instead of 114.
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_sharded_search_kernel(LargeProblem<float> p, Continuation* continuation, bool rows,

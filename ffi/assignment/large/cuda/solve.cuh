@@ -1,4 +1,4 @@
-// The kernels for one large problem; one instance per element type.
+// The kernels for one large problem. There is one instance per element type.
 #ifndef JAXMATCH_LARGE_CUDA_SOLVE_CUH_
 #define JAXMATCH_LARGE_CUDA_SOLVE_CUH_
 
@@ -8,9 +8,10 @@
 
 namespace jaxmatch::assignment::large {
 
-// One kernel for the methods with candidate sets, and one for both Hungarian methods. `variant`:
-// begin with an auction, or the tree variant. The time limit begins with the first problem of the
-// batch, of which `first` is the control.
+// The methods with candidate sets have one kernel, and both Hungarian methods have another.
+// `variant` selects a method of the kernel: begin with an auction, or use the tree variant. The
+// time limit starts with the first problem of the batch, and `first` is the control of that
+// problem.
 template <class T, bool kHasCore>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_large_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,

@@ -8,11 +8,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// All threads of the grid call all functions in the same order. each() and rows() contain no
-// barrier. prices(), gather_arcs() and share_rows() may synchronise the block; a barrier of the
-// grid must separate two calls of share_rows(). lower_offers() may synchronise the grid inside, but
-// not at its end. sync() and every function that returns a sum synchronise the grid.
-// relax_to_fixed_point() ends for all threads in the same round of termination detection.
+// All threads of the grid call all functions in the same order.
+// - each() and rows() contain no barrier.
+// - prices(), gather_arcs() and share_rows() may synchronise the block. A barrier of the grid must
+//   separate two calls of share_rows().
+// - lower_offers() may synchronise the grid inside, but not at its end.
+// - sync() and every function that returns a sum synchronise the grid.
+// - relax_to_fixed_point() ends for all threads in the same round of termination detection.
 class GridTeam {
  public:
   __device__ GridTeam(Control* control, ArcCacheSize cache_size)
@@ -29,7 +31,7 @@ class GridTeam {
   __host__ __device__ static BarrierState* barrier_of(Control* control) {
     return reinterpret_cast<BarrierState*>(reinterpret_cast<int32_t*>(control) + kBarrierAt);
   }
-  // Size of the shared memory.
+  // Size of the shared memory, in bytes.
   __host__ __device__ static int64_t bytes(ArcCacheSize cache_size) {
     return kBytesOfTeam + cache_size.bytes();
   }
@@ -37,7 +39,8 @@ class GridTeam {
 
   __device__ void sync() { barrier_reduce(0); }
   __device__ static int64_t now() { return nanoseconds(); }
-  // Prices for a pass over all costs, copied to shared memory in place of cached arcs if they fit.
+  // Prices for a pass over all costs. If they fit, they are copied to shared memory, where they
+  // replace the cached arcs.
   __device__ const double* prices(const LargeState& s) {
     if (s.m * int64_t(sizeof(double)) > arcs_.bytes()) return s.v_real;
     double* const mine = reinterpret_cast<double*>(arcs_.memory());
@@ -45,18 +48,18 @@ class GridTeam {
     __syncthreads();
     return mine;
   }
-  // Caches the arcs that a search can use; a barrier must follow before they are read.
+  // Caches the arcs that a search can use. A barrier must follow before they are read.
   template <class P>
   __device__ void gather_arcs(const P& p, const Search& search) {
     arcs_.gather(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n));
   }
-  // f(position, step) for the cached arcs of row i, in relax_to_fixed_point() and in rows() with
-  // labels, where the row belongs to this block.
+  // Calls f(position, step) for the cached arcs of row i. The row must belong to this block, as in
+  // relax_to_fixed_point() and in rows() with labels.
   template <class P, class F>
   __device__ void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) const {
     arcs_.for_each(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n), g, i, f);
   }
-  // By row if polling labels stored by column would exceed the memory bandwidth.
+  // Labels are stored by row if polling labels stored by column would exceed the memory bandwidth.
   __device__ static LabelLayout label_layout(const LargeState& s) {
     return {s, RowsOfWarps::of(s.n).bits > 0};
   }
@@ -74,9 +77,9 @@ class GridTeam {
   __device__ void each(int64_t count, F f) {
     for (int64_t k = thread_; k < count; k += threads_) f(k);
   }
-  // Lowers each column's label, and the parent with it, to the least offer that scan(block, column,
-  // offer) finds in all blocks of rows. All threads share the columns; several threads may share a
-  // column.
+  // Lowers each column's label to the least offer that scan(block, column, offer) finds in all
+  // blocks of rows, and sets the parent accordingly. All threads share the columns; several threads
+  // may share a column.
   template <class Wanted, class Scan>
   __device__ void lower_offers(int64_t cols, int64_t blocks, int64_t* label, uint64_t* parent,
                                Wanted wanted, Scan scan) {
@@ -107,7 +110,8 @@ class GridTeam {
     sync();
     if (mine && least == load_relaxed(label + j)) atomic_min(parent + j, best.place);
   }
-  // f(column, first row, step). All threads share the columns; several threads may share a column.
+  // Calls f(column, first row, step). All threads share the columns; several threads may share a
+  // column.
   template <class F>
   __device__ void row_groups(int64_t cols, F f) {
     const int64_t width = (cols + kWarp - 1) / kWarp * kWarp;
@@ -116,7 +120,8 @@ class GridTeam {
       if (k % width < cols) f(k % width, k / width, groups);
     });
   }
-  // Rows are dealt to warps of all blocks: their arcs need not be in the block's cache.
+  // Distributes rows over the warps of all blocks. The arcs of a row need not be in the cache of
+  // the block that gets it.
   template <class F>
   __device__ void rows(int64_t count, F f) {
     for (int64_t i = warp(); i < count; i += warps()) f(lanes(), i);
@@ -125,12 +130,12 @@ class GridTeam {
   __device__ int64_t shares(int64_t rows, int64_t most) const {
     return greater(lesser(warps() / greater(rows, int64_t{1}), most), int64_t{1});
   }
-  // publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to `last` of
-  // the k-th row. Several warps of a block share a row while rows are few; Part::of_lanes() merges
-  // what they find.
+  // Calls publish(lanes, k, find(lanes, k, first, last)), where find() scans columns `first` to
+  // `last` of the k-th row. If there are few rows, several warps of a block share a row, and
+  // Part::of_lanes() merges what they find.
   template <class Part, class Find, class Publish>
   __device__ void share_rows(int64_t count, int64_t cols, Find find, Publish publish) {
-    constexpr int64_t kFewestCols = 256;  // of a warp
+    constexpr int64_t kFewestCols = 256;  // fewest columns of a warp
     const int warps_of_block = int(blockDim.x) / kWarp;
     int shares = 1;
     while (warps_of_block % (2 * shares) == 0 && count * 2 * shares <= warps() &&
@@ -162,7 +167,7 @@ class GridTeam {
     for (int64_t k = thread_; k < count; k += threads_) part += int(f(k));
     return barrier_reduce(__reduce_add_sync(kAll, part));
   }
-  // The same for sums that may exceed 31 bits.
+  // Returns a sum that may exceed 31 bits.
   template <class F>
   __device__ int64_t wide_sum(int64_t count, F f) {
     int64_t part = 0;
@@ -183,7 +188,8 @@ class GridTeam {
     for (int64_t i = warp(); i < count; i += warps()) part += int(f(lanes(), i));
     return barrier_reduce(part);
   }
-  // The same for rows whose label is not negative; each lane reads the labels of its own rows.
+  // Like sum_rows() above, but only for rows whose label is not negative. Each lane reads the
+  // labels of its own rows.
   template <class Label, class F>
   __device__ int64_t sum_rows(int64_t count, Label label_of, F f) {
     int part = 0;
@@ -198,15 +204,16 @@ class GridTeam {
       work_on(place, c, mine < count ? int64_t(label_of(mine)) : -1, f);
     }
   }
-  // Runs label correcting to its fixed point. poll(memo) loads a row's label, check(memo, label)
-  // returns the label to propagate or -1, relax(lanes, row, label) relaxes the row's arcs. When the
-  // value of watch() changes, on_change(column, value) is called for every column. Returns the
-  // rounds of termination detection. The callbacks, and code up to the next barrier, must use
-  // load_relaxed() to read what other threads store meanwhile: the L1 cache may hold stale values.
+  // Runs label correcting to its fixed point. poll(memo) loads a row's label. check(memo, label)
+  // returns the label to propagate, or -1. relax(lanes, row, label) relaxes the row's arcs. When
+  // the value of watch() changes, on_change(column, value) is called for every column. Returns the
+  // number of rounds of termination detection. The callbacks, and code up to the next barrier, must
+  // use load_relaxed() to read what other threads store meanwhile, because the L1 cache may hold
+  // stale values.
   //
-  // The loop has no barrier. A warp announces itself idle in the current round once a poll of all
-  // its rows finds no work, and continues to poll. The fixed point is reached when no warp has
-  // relaxed a row between two rounds.
+  // The loop has no barrier. Once a warp has polled all its rows and found no work, it announces
+  // itself idle in the current round, and continues to poll. The fixed point is reached when no
+  // warp has relaxed a row between two rounds.
   template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
             class OnChange>
   __device__ int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch,
@@ -256,7 +263,7 @@ class GridTeam {
       }
     }
   }
-  // Lowers *at to x. The owner's row polls its label, so nothing else is needed.
+  // Lowers *at to x. The owner's row polls its label, so it need not be notified.
   template <class X>
   __device__ static void propagate_min(X* at, X x, const int32_t*) {
     atomic_min_relaxed(at, x);
@@ -265,7 +272,7 @@ class GridTeam {
     return warps * kWarp * kRowsPerLane;
   }
 
-  // The order of additions depends on nothing but the count.
+  // Adds the numbers in an order that depends only on the count.
   __device__ double ordered_sum(int64_t count, const double* x) {
     sync();
     leader_lanes([&](Lanes g) {
@@ -286,7 +293,7 @@ class GridTeam {
   template <class P>
   __device__ void scan_costs(P& p) {
     int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
-    // As integers, negative doubles have the reverse order.
+    // Compared as integers, negative doubles are in reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     leader([&] { p.s.control->range = QuantRange{}; });
     each(p.s.m, [&](int64_t j) {
@@ -294,7 +301,7 @@ class GridTeam {
     });
     sync();
     // A warp scans a tile of neighbouring rows and columns. Tiles scanned at the same time lie in
-    // the same rows, i.e. in few memory pages: otherwise 90 GB took 1.5 times as long.
+    // the same rows, i.e. in few memory pages. Otherwise 90 GB took 1.5 times as long.
     constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
     constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
     const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
@@ -334,9 +341,9 @@ class GridTeam {
   static constexpr int kRowsPerLane = 3;
 
   struct Shared {
-    uint32_t part[2], total;  // of a barrier
-    uint32_t arrived;         // idle warps; in the high half, those that relaxed a row before
-    uint32_t outcome;         // the last complete round; in bit 0, whether a warp relaxed a row
+    uint32_t part[2], total;  // sums at a barrier: of this block, and of all blocks
+    uint32_t arrived;         // idle warps; in the high half, idle warps that relaxed a row before
+    uint32_t outcome;  // the last complete round; in bit 0, whether any warp relaxed a row in it
   };
   static_assert(sizeof(Shared) <= kPartsAt, "");
   __device__ static Shared& shared() { return *reinterpret_cast<Shared*>(shared_memory); }
@@ -345,7 +352,7 @@ class GridTeam {
   __device__ int64_t warp() const { return int64_t(threadIdx.x / kWarp) * gridDim.x + blockIdx.x; }
   __device__ int64_t warps() const { return threads_ / kWarp; }
 
-  // The rows of lane 0 and of this lane.
+  // The rows of lane 0 and of this lane in a chunk of the warp's rows.
   __device__ static int64_t first_row(RowsOfWarps place, int chunk) {
     return place.row_of_warp(chunk * kWarp);
   }
@@ -353,10 +360,10 @@ class GridTeam {
     return place.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
-  // Barrier of all blocks; returns the sum over all warps, modulo 2^32. Two words alternate: a
-  // block that arrives early at the next barrier does not disturb blocks that have not yet loaded
-  // this sum. One word holds both the number of blocks that have arrived and the sum. The
-  // words are never cleared, unlike those of GridBarrier (grid_cut/cuda/barrier.cuh), because
+  // Barrier of all blocks. Returns the sum over all warps, modulo 2^32. Two words alternate, so
+  // that a block that arrives early at the next barrier does not disturb blocks that have not yet
+  // loaded this sum. One word holds both the number of blocks that have arrived and the sum. The
+  // words are never cleared, unlike the words of GridBarrier (grid_cut/cuda/barrier.cuh), because
   // relax_to_fixed_point() counts idle blocks in them between two barriers.
   __device__ uint32_t barrier_reduce(int part_of_warp) {
     Shared& s = shared();
@@ -373,7 +380,7 @@ class GridTeam {
       do {
         now = load_acquire(word);
       } while (int32_t(uint32_t(now) - all) < 0);
-      s.total = uint32_t((now - before_[parity]) >> 32);  // the count may have carried
+      s.total = uint32_t((now - before_[parity]) >> 32);  // a carry of the count cancels out
       before_[parity] = now;
     }
     __syncthreads();
@@ -381,8 +388,8 @@ class GridTeam {
     return s.total;
   }
 
-  // f(lanes, row, label) for this warp's rows in a chunk that have a label; returns whether any
-  // has.
+  // Calls f(lanes, row, label) for each row with label >= 0 in a chunk of this warp's rows. Returns
+  // whether there are any.
   template <class F>
   __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
     const unsigned all = __ballot_sync(kAll, label >= 0);
@@ -392,7 +399,7 @@ class GridTeam {
     }
     return all != 0;
   }
-  // Announces this warp idle in the current round. The block's last warp publishes the block.
+  // Announces this warp idle in the current round. The last warp of a block announces the block.
   __device__ void announce_idle(bool worked) {
     __syncwarp();
     if (lanes().lane != 0) return;
@@ -404,7 +411,7 @@ class GridTeam {
     const uint64_t sum = uint64_t((before >> 16) + worked) << 32 | 1;
     atomicAdd(reinterpret_cast<unsigned long long*>(&barrier_->word[epoch_ & 1]), sum);
   }
-  // Returns whether this round of termination detection is complete; sets `worked` if any warp
+  // Returns whether this round of termination detection is complete. Sets `worked` if any warp
   // relaxed a row. The block's first thread polls the global word and publishes the outcome to the
   // block.
   __device__ bool detect_termination(uint64_t word, bool& worked) {

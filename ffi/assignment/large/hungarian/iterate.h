@@ -1,5 +1,5 @@
-// One iteration of the Hungarian algorithms of Date and Nagi (2016): the sequence of the steps in
-// assignment/large/hungarian/steps.h.
+// One iteration of the Hungarian algorithms of Date and Nagi (2016): runs the steps in
+// assignment/large/hungarian/steps.h in order.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_ITERATE_H_
 
@@ -11,7 +11,7 @@ namespace jaxmatch::assignment::large {
 
 // Result of an iteration, with the next stage.
 struct Iteration {
-  int64_t free_rows;  // at the beginning
+  int64_t free_rows;  // number of free rows at the beginning
   int next;
   int64_t paths = 0, levels = 0, updates = 0, compress_ns = 0, update_ns = 0;
   bool outdated = false;
@@ -24,9 +24,9 @@ struct Iteration {
   }
 };
 
-// Grows trees from all free rows until there are paths to augment along. After each dual update the
-// classical variant restarts its forward pass, and the tree variant continues. `outdated`: the
-// tight pairs of the classical variant must be recomputed.
+// Grows trees from all free rows until there are paths to augment along. After each dual update,
+// the classical variant restarts its forward pass, and the tree variant continues. `outdated`: the
+// classical variant must recompute its tight pairs.
 template <class Team, class T>
 JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tree, bool outdated) {
   const LargeState& s = p.s;
@@ -62,7 +62,7 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tre
       break;
     }
     const int64_t update_start = team.now();
-    int32_t* const length = &s.control->frontier[level & 1];  // zero by now
+    int32_t* const length = &s.control->frontier[level & 1];  // contract() has set it to 0
     const int64_t theta =
         tree ? least_outside_tree(team, p)
              : least_outside_classical(team, p, s.frontier + (level & 1) * s.n, length);
@@ -78,7 +78,7 @@ JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tre
       break;
     }
     if (tree) {
-      // Columns whose slack is now zero continue the last level.
+      // Columns whose slack is now zero join the last level.
       count = contract(team, p, level, [&](int64_t j) { return load_relaxed(s.label + j) == 0; });
       if (count == 0 && load_relaxed(&s.control->ends) != 0) {
         result.paths = reverse_and_augment(team, p);

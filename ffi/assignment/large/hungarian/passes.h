@@ -1,6 +1,6 @@
-// Passes of the Hungarian methods over all costs, bound by memory bandwidth. A group of lanes
-// processes several rows and words of columns together: many loads are in flight, and a column's
-// price is loaded once for all these rows.
+// Passes of the Hungarian methods over all costs. They are bound by memory bandwidth. A group of
+// lanes processes several rows and words of columns together, where a word is 32 neighbouring
+// columns. Many loads are then in flight, and a column's price is loaded once for all these rows.
 //
 // Slacks are integers below 2^53, exact in doubles; forbidden or masked pairs have slack +inf.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_PASSES_H_
@@ -10,11 +10,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// State of a column in a forward pass: not reached; in a tree with its matched row; or free, the
-// end of a path.
+// State of a column in a forward pass. kInactive: not reached. kCovered: in a tree, with its
+// matched row. kReverse: free, so that it ends a path.
 enum ColMark : int32_t { kInactive, kCovered, kReverse };
 
-// Algorithm 1 for a column: the least cost minus row dual, over every `step`-th row.
+// Algorithm 1 for a column: the least cost minus row dual over every `step`-th row, from row
+// `first` on.
 template <class P>
 JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
   constexpr int kRowsAtOnce = 8;  // loads in flight together
@@ -39,7 +40,8 @@ JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, in
 
 constexpr int kWordBits = 32;
 
-// The state of a few rows and of the words of neighbouring columns. Each lane keeps some columns.
+// A window of a few rows and a few words of neighbouring columns. Each lane processes some of the
+// columns.
 template <class P, int kRowCount, int kMostWords>
 struct Window {
   static constexpr int kRows = kRowCount, kShare = kWordBits / Lanes::kCount;
@@ -59,9 +61,9 @@ struct Window {
       u[a] = double(load_relaxed(p.s.u + i[a]));
     }
   }
-  // f(row of the window, slacks of this lane's columns) for the words from `word` on; columns that
-  // are not wanted have slack +inf. Bit bit_of() of word c / kShare is that of the lane's c-th
-  // column.
+  // Calls f(row of the window, slacks of this lane's columns) for the words from `word` on. Columns
+  // that are not wanted have slack +inf. The lane's c-th column is bit bit_of(g, c) of word c /
+  // kShare.
   template <class Wanted, class F>
   JAXMATCH_DEVICE void scan(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
@@ -88,18 +90,20 @@ struct Window {
 template <class P>
 using ZeroWindow = Window<P, 4, 4>;
 template <class P>
-using SlackWindow = Window<P, 8, 2>;  // more rows per load of the marks
+using SlackWindow = Window<P, 8, 2>;  // more rows per load of the columns' marks
 
-// Words of a few rows, contiguous or listed: the work item of a group of lanes.
+// Some words of a few rows: the work item of a group of lanes. The rows are contiguous, or come
+// from a list.
 struct Stripe {
   int64_t first_row, first_word, last_word;
   int rows;
 };
 
-// f(lanes, stripe) for all words of `count` rows, split so that all groups of lanes have work.
+// Splits the words of `count` rows into stripes, so that all groups of lanes have work. Calls
+// f(lanes, stripe) for each stripe.
 template <class Rows, class Team, class P, class F>
 JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
-  // Windows per stripe: several times as many stripes as groups of lanes.
+  // Windows per stripe. It is small enough for several times as many stripes as groups of lanes.
   constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
@@ -113,7 +117,8 @@ JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f)
   });
 }
 
-// keep(problem, row, word, bits) for the tight columns in the words of a stripe.
+// Calls keep(problem, row, word, bits) for each row and word of a stripe. The set bits are the
+// tight columns.
 template <class P, class Keep>
 JAXMATCH_NOINLINE void find_tight_of_stripe(const P& problem, Lanes g, Stripe stripe, Keep keep) {
   using Rows = ZeroWindow<P>;
@@ -139,7 +144,8 @@ JAXMATCH_NOINLINE void find_tight_of_stripe(const P& problem, Lanes g, Stripe st
   }
 }
 
-// The same for all costs. Leaves prices in v_real, valid for other passes until duals change.
+// Calls keep() for the words of all rows. Leaves prices in v_real, which other passes may use until
+// duals change.
 template <class Team, class P, class Keep>
 JAXMATCH_DEVICE void find_tight(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
@@ -148,7 +154,7 @@ JAXMATCH_DEVICE void find_tight(Team& team, const P& p, Keep keep) {
   team.sync();
 }
 
-// Stores tight pairs as a bit each, valid until duals change.
+// Stores each tight pair as a bit. The bits are valid until duals change.
 template <class Team, class P>
 JAXMATCH_DEVICE void compress_tight(Team& team, const P& p) {
   find_tight(team, p, [](const P& its, int64_t i, int64_t word, uint32_t tight) {
@@ -174,8 +180,9 @@ JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stri
   return g.min(whole_or_far(least));
 }
 
-// Algorithm 7, stage 1 of the classical dual update: the least slack between trees and the columns
-// outside; kFar if there is none. `list` has room for all rows, and `length` is 0.
+// Algorithm 7, stage 1 of the classical dual update: the least slack between rows of the trees and
+// columns outside them, or kFar if there is none. `list` must have room for all rows, and `length`
+// must be 0.
 template <class Team, class P>
 JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t* list,
                                                 int32_t* length) {
@@ -184,7 +191,7 @@ JAXMATCH_DEVICE int64_t least_outside_classical(Team& team, const P& p, int32_t*
                                   [&](int64_t i) { return load_relaxed(s.in_tree + i) != 0; });
   for_each_stripe<SlackWindow<P>>(team, p, count, [&](Lanes g, Stripe stripe) {
     const int64_t least = least_of_stripe(p, g, stripe, list);
-    // Most groups would not lower the value: avoid contention.
+    // Most groups would not lower the value; skipping their atomics avoids contention.
     if (g.lane == 0 && least < load_relaxed(&s.control->reach))
       atomic_min(&s.control->reach, least);
   });

@@ -1,5 +1,5 @@
-// The Hungarian algorithms of Date and Nagi (2016), from reduction to the last iteration. Kept to
-// compare with the paper: "core" is faster.
+// The Hungarian algorithms of Date and Nagi (2016), from reduction to the last iteration. They are
+// kept for comparison with the paper; "core" is faster.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 
@@ -46,7 +46,7 @@ JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, 
   });
 }
 
-// The CPU has one function for all methods, the GPU one kernel per method.
+// Solves one problem by any method. Only the CPU uses this function; the GPU has two kernels.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
                                  int64_t budget) {

@@ -2,10 +2,11 @@
 // problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
 // tree.
 //
-// Algorithm numbers are the paper's. There are two differences. Where the paper's threads race for
-// a vertex, the first row in the column's own order or the least column wins, so that runs are
-// repeatable bit for bit. And theta is applied in full to the rows and columns of the trees, not by
-// halves to all: this is equal up to a shift, and stays an integer.
+// Algorithm numbers are the paper's. There are two differences:
+// - The paper's threads race for a vertex. Here the first row in the column's own order (see
+//   place_of_row()) wins, or the least column, so that runs are repeatable bit for bit.
+// - The paper applies half of theta to all rows and columns. Here theta is applied in full to the
+//   rows and columns of the trees. The resulting duals are equal up to a shift, and stay integers.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
@@ -50,8 +51,8 @@ JAXMATCH_DEVICE int64_t reduce(Team& team, const LargeProblem<T>& p) {
   return 0;
 }
 
-// Algorithm 2; also resets all columns to inactive. Every free row is the root of a tree. Returns
-// the number of free rows, i.e. the length of the first frontier.
+// Algorithm 2; also resets all columns to inactive. Every free row becomes the root of a tree.
+// Returns the number of free rows, i.e. the length of the first frontier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t check_optimality(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -71,9 +72,9 @@ JAXMATCH_DEVICE int64_t check_optimality(Team& team, const LargeProblem<T>& p) {
   });
 }
 
-// Contraction: a column reached in this level is covered, and its row joins the next frontier; a
-// free one is an end. Returns the length of the next frontier, and sets control->ends if there is
-// an end.
+// Contraction: columns reached in this level become covered, and their rows join the next frontier.
+// A free column that is reached ends a path; control->ends is then set. Returns the length of the
+// next frontier.
 template <class Team, class T, class Reached>
 JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t level,
                                  Reached reached) {
@@ -96,8 +97,8 @@ JAXMATCH_DEVICE int64_t contract(Team& team, const LargeProblem<T>& p, int64_t l
   });
 }
 
-// Algorithm 3, expansion of the classical variant: along the tight columns of the rows of the
-// frontier. Several groups of lanes share a row if there are few rows.
+// Algorithm 3, expansion of the classical variant, along the tight columns of the frontier's rows.
+// If there are few rows, several groups of lanes share a row.
 template <class Team, class T>
 JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int64_t level,
                                       int64_t count) {
@@ -119,8 +120,8 @@ JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int6
   team.sync();
 }
 
-// Algorithm 4, expansion of the tree variant: every column that is not covered keeps the least
-// slack to a row of the trees, and the first such row in the column's order.
+// Algorithm 4, expansion of the tree variant. Every column outside the trees keeps its least slack
+// to a row of the trees. It also keeps the first such row in the column's own order.
 template <class Team, class P, class DualOf>
 JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t count,
                                  DualOf u_of) {
@@ -133,7 +134,7 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
   const auto scan = [&](int64_t block, int64_t j, Offer& best) {
     int64_t row[kRowsAtOnce];  // the last row is repeated
     typename P::Element cost[kRowsAtOnce][1];
-    // The list was written before a barrier, so it may be cached.
+    // The list was written before a barrier, so cached loads are safe.
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       row[a] = frontier[lesser(block * kRowsAtOnce + a, count - 1)];
@@ -143,7 +144,7 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
     JAXMATCH_UNROLL
     for (int a = 0; a < kRowsAtOnce; ++a) {
       const double slack = p.costs.key_of(cost[a][0]) - v - u_of(row[a]);
-      if (slack > best.least) continue;  // almost always
+      if (slack > best.least) continue;  // the usual case
       best.merge({slack, uint64_t(place_of_row(p.row_id(row[a]), p.col_id(j)))});
     }
   };
@@ -152,8 +153,9 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
   team.sync();
 }
 
-// Algorithms 5 and 6: from each end back to its root, where the least column wins if paths meet;
-// then from each root along the remaining path. Returns the number of paths.
+// Algorithms 5 and 6. Algorithm 5 goes from each end back to its root; if paths meet, the least
+// column wins. Algorithm 6 augments from each root along the remaining path. Returns the number of
+// paths.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -178,7 +180,7 @@ JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p
   });
 }
 
-// Algorithm 7, stage 1, of the tree variant, in O(n): the slacks are stored.
+// Algorithm 7, stage 1, of the tree variant. It takes O(n) time, because the slacks are stored.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -190,7 +192,7 @@ JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p)
   return load_relaxed(&s.control->reach);
 }
 
-// Algorithms 8 and 9. Returns the number of duals that exceed what a double represents exactly.
+// Algorithms 8 and 9. Returns a positive number if duals have become too large for exact doubles.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_duals(Team& team, const LargeProblem<T>& p, int64_t theta) {
   const LargeState& s = p.s;

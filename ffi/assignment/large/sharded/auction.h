@@ -1,15 +1,17 @@
-// An auction for sharded costs: rows bid on their candidates, as long as these tell the bids.
+// An auction for sharded costs: rows bid on their candidates as long as these determine the bids.
 //
-// Every device keeps the candidates of all rows, with a lower bound of the reduced costs of all
-// other columns: the horizon. Prices only fall during an auction, so that a horizon holds until the
-// candidates are selected anew. All devices make the same bids, and exchange nothing: a bid for the
+// Every device keeps the candidates of all rows, with a lower bound on the reduced costs of all
+// other columns: the horizon. Prices only fall during an auction, so a horizon holds until
+// candidates are selected anew. All devices make the same bids without an exchange. A bid for the
 // cheapest candidate needs no other column while that candidate is below the horizon. A row whose
-// candidates are all beyond it waits. When most rows that are free wait, the devices that own them
-// select their candidates anew, at the present prices, and all devices gather these: in a packed
-// block if it has room for them. A device then reads and writes nothing of other rows.
+// candidates are all beyond the horizon waits. When most free rows wait, the devices that own them
+// select their candidates anew at the current prices, and all devices gather these. If a packed
+// block has room for them, they are gathered in packed form, and no device reads or writes data of
+// other rows.
 //
-// Candidates are selected by perturbed costs, as all bids of a scale are made: otherwise rows that
-// are near each other would have the same candidates, far too few for all of them.
+// Candidates are selected by perturbed costs, because all bids of a scale use perturbed costs.
+// Otherwise rows that are near each other would have the same candidates, far too few for all of
+// them.
 #ifndef JAXMATCH_LARGE_SHARDED_AUCTION_H_
 #define JAXMATCH_LARGE_SHARDED_AUCTION_H_
 
@@ -20,20 +22,20 @@
 
 namespace jaxmatch::assignment::large {
 
-// Candidates are selected anew when at least so many rows wait for one that can still bid.
+// Candidates are selected anew when the number of waiting rows is at least kWaitingPart times the
+// number of rows that can still bid.
 constexpr int64_t kWaitingPart = 8;
-// A scale ends at the latest after so many selections of candidates, and the auction after as many
-// as that: rows of an infeasible problem bid forever. Scales that end earlier leave too much to
-// the next ones, and to searches.
+// Limits on candidate selections, per scale and per auction, because rows of an infeasible problem
+// bid forever. With lower limits, scales leave too much to the next scales and to searches.
 constexpr int32_t kMostExchangesOfScale = 256, kMostExchanges = 1024;
 
-// What is added to a cost in a scale, a whole number of units.
+// The number added to a cost in a scale, a whole number of units.
 JAXMATCH_DEVICE inline double whole_perturbation(double epsilon, int64_t row, int64_t col) {
   const double x = Perturbation{epsilon}.of(row, int32_t(col));
   return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-// The costs of a shard in a scale.
+// The perturbed costs of a shard in a scale.
 template <class T>
 struct PerturbedShard : Shard<T> {
   double epsilon;
@@ -51,7 +53,7 @@ JAXMATCH_DEVICE PerturbedShard<T> perturbed(const Sharded<T>& d) {
   return shard;
 }
 
-// Selects the candidates of the marked rows, for all devices.
+// Selects the candidates of the marked rows in this shard, and requests their exchange.
 template <class Team, class T>
 JAXMATCH_DEVICE Next request_candidates(Team& team, Sharded<T>& d) {
   team.leader([&] { store_relaxed(d.p.s.control->frontier, 0); });
@@ -61,7 +63,7 @@ JAXMATCH_DEVICE Next request_candidates(Team& team, Sharded<T>& d) {
   return {kPlayRounds, kRequestCores};
 }
 
-// Selects the candidates of the `waiting` rows in s.listed, for all devices.
+// Selects the candidates of the `waiting` rows in s.listed, and requests their exchange.
 template <class Team, class T>
 JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t waiting, int turn) {
   const LargeState& s = d.p.s;
@@ -69,7 +71,8 @@ JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t wait
   const int classes = partition.classes();
   int32_t* const mine = s.frontier + !turn * s.n;  // the other list holds rows that can bid
   int32_t* const length = s.control->frontier + !turn;
-  int32_t* const rows_of = d.listed;  // of a device; tight columns are listed after an auction
+  // Number of waiting rows per device. This memory is free during an auction.
+  int32_t* const rows_of = d.listed;
   team.leader([&] { store_relaxed(length, 0); });
   team.each(partition.devices, [&](int64_t k) { store_relaxed(rows_of + k, 0); });
   team.sync();
@@ -100,7 +103,8 @@ JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t wait
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_auction(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
-  // The costs of pairs are known to the device that owns them alone; those of bids to all.
+  // Only the device that owns a pair knows its cost, whereas all devices know the costs of bids. So
+  // the auction begins without pairs.
   team.each(s.n, [&](int64_t i) {
     if (load_relaxed(s.col4row + i) >= 0) store_relaxed(s.col4row + i, int32_t(kFree));
   });
@@ -135,7 +139,7 @@ JAXMATCH_DEVICE Next begin_sharded_scale(Team& team, Sharded<T>& d) {
   return request_candidates(team, d);
 }
 
-// Frees the rows whose column costs them more than epsilon above their least.
+// Frees the rows whose column costs them over epsilon more than their cheapest one.
 template <class Team, class T>
 JAXMATCH_DEVICE void free_expensive_pairs(Team& team, const Sharded<T>& d, int64_t epsilon) {
   const LargeState& s = d.p.s;
@@ -150,8 +154,8 @@ JAXMATCH_DEVICE void free_expensive_pairs(Team& team, const Sharded<T>& d, int64
   });
 }
 
-// The listed rows bid for their cheapest candidates, those that can. Stores the columns in bid_col,
-// and what they cost the rows in `nearest`.
+// The listed rows bid for their cheapest candidates. Stores the columns in bid_col, or -1 for a row
+// that cannot bid, and the costs of the pairs in `nearest`.
 template <class Team, class T>
 JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& problem,
                                          const int32_t* rows, int64_t count, int64_t epsilon) {
@@ -187,15 +191,16 @@ JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& prob
     if (!bids) return;
     const int64_t more = int64_t(whole_perturbation(double(epsilon), i, chosen));
     store_relaxed(s.nearest + k, first + load_relaxed(s.v + chosen) - more);
-    // Any raise would do for the only allowed column. It is epsilon, as others may need it, too.
+    // For the only allowed column any raise is valid. The raise is epsilon, because other rows may
+    // need that column, too.
     const int64_t bound = lesser(second, horizon), gain = bound < kFar ? bound - first : 0;
     atomic_min(s.bid + chosen, pack_bid(lesser(gain, kMostRaise) + epsilon, i));
   });
 }
 
-// One round: the `count` listed rows bid, and each column goes to the greatest raise, of equal ones
-// to that of the first row. Lists the rows that are free after it, and marks and lists those that
-// wait. Returns how many began to.
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, among equal
+// raises to the first row. Then lists the rows that lost their bid or their column. Marks and lists
+// the rows that must wait for new candidates, and returns their number.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64_t count, int turn,
                                           int64_t epsilon) {
@@ -225,8 +230,8 @@ JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64
   });
 }
 
-// Takes the candidates that were requested, and lists all free rows, of which `listed` already are.
-// Returns their number.
+// Loads the candidates that were requested, and lists all free rows. The list already holds
+// `listed` of them if candidates are packed. Returns the number of free rows.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t take_candidates(Team& team, Sharded<T>& d, int64_t listed, int turn,
                                         int64_t epsilon) {
@@ -255,7 +260,7 @@ JAXMATCH_DEVICE int64_t take_candidates(Team& team, Sharded<T>& d, int64_t liste
   });
 }
 
-// Plays rounds until most free rows wait for new candidates, or the scale ends.
+// Runs rounds of bids until most free rows wait for new candidates, or the scale ends.
 template <class Team, class T>
 JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -268,7 +273,7 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   const bool may_exchange =
       !gives_up && exchanges - load_relaxed(&from.first_exchange) < kMostExchangesOfScale;
   int64_t turns = load_relaxed(&from.turns), waiting = 0, bids = 0;
-  int turn = int(turns & 1);  // the list of the rows that bid
+  int turn = int(turns & 1);  // selects the list of the rows that bid
   int64_t count = take_candidates(team, d, load_relaxed(&from.count), turn, epsilon);
   team.leader([&] { store_relaxed(&from.waiting, 0); });
   team.sync();
@@ -299,7 +304,7 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   team.sync();
   if (!over) return request_for_waiting(team, d, waiting, turn);
   if (!refines) return {kBeginScale};
-  // Price refinement begins at all pairs, with the row prices at which they are tight.
+  // Price refinement begins with all matched rows, at the row prices that make their pairs tight.
   team.each(s.n, [&](int64_t i) {
     const int32_t j = load_relaxed(s.col4row + i);
     if (j >= 0) {
@@ -338,8 +343,8 @@ JAXMATCH_DEVICE Next relax_shard(Team& team, Sharded<T>& d) {
   return {kTakeLabels, kRequestReduction};
 }
 
-// Takes the prices of all devices. Pairs that are still not tight after the last round are given
-// up.
+// Takes the least prices of all devices. Pairs that are still not tight after the last round are
+// given up.
 template <class Team, class T>
 JAXMATCH_DEVICE Next take_labels(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -367,7 +372,7 @@ JAXMATCH_DEVICE Next take_labels(Team& team, Sharded<T>& d) {
   return {fallen > 0 && !last ? kRelax : kSelectCores};
 }
 
-// Not inlined, so that other steps keep their registers.
+// Not inlined, so that it does not take registers from other steps.
 template <class Team, class T>
 JAXMATCH_NOINLINE Next take_auction_step(Team& team, Sharded<T>& d, Step step) {
   switch (step) {

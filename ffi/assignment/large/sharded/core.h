@@ -1,5 +1,5 @@
-// The steps of the core method for sharded costs. A step ends where devices have to exchange data;
-// the next launch continues with the next step.
+// The steps of the core method for sharded costs. A step ends where devices have to exchange data.
+// The next launch continues with the next step.
 //
 // All devices run the same searches, augmentations and price changes as a single device
 // (assignment/large/core/solve.h), on identical cores. Each step that reads costs ends with a
@@ -14,7 +14,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// The next step; it runs at once if no exchange is requested.
+// The next step. It runs at once if no exchange is requested.
 struct Next {
   Step step;
   Request request = kRequestNothing;
@@ -120,7 +120,7 @@ JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) 
         const int64_t at = row * classes + (d.partition.by_rows ? c : c - owner * classes);
         cols = d.gathered.cols(owner)[at];
         keys = d.gathered.keys(owner)[at];
-      } else {  // unused classes: their number is not a multiple of the number of devices
+      } else {  // unused classes, if the number of devices does not divide kColumnClasses
         JAXMATCH_UNROLL
         for (int b = 0; b < kCandidatesPerClass; ++b) {
           cols.x[b] = -1;
@@ -147,7 +147,7 @@ JAXMATCH_DEVICE void publish_spread(Team& team, const Sharded<T>& d) {
   });
 }
 
-// At the first prices, or at those of an auction.
+// Selects the candidates of all rows, at the first prices or at the prices of an auction.
 template <class Team, class T>
 JAXMATCH_DEVICE Next select_first_cores(Team& team, Sharded<T>& d) {
   const bool after_auction = is_held(load_relaxed(&d.p.s.control->auction));
@@ -179,7 +179,7 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
     if (is_held(c.auction)) return;
     const int64_t least = d.reduction.least(0);
     d.continuation->spread = least == ReductionBuffer::kIdentity ? 0 : -least;
-    // In a wide problem dummy rows would have to bid, too.
+    // In a wide problem dummy rows would have to bid, too, so there is no auction.
     const bool may = d.may_hold_auction && !has_spares(c);
     c.auction = may ? auction_for(d.continuation->spread, c.rows) : kNoAuction;
   });
@@ -189,8 +189,10 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
   return {auction_follows(c) ? kBeginAuction : kSearchCores};
 }
 
-// Begins a pricing: checks rows whose price has reached the horizon against the shard. With `renew`
-// all of these get new candidate sets, in the same pass.
+// Begins a pricing: checks doubtful rows against the shard. These are the rows whose price exceeds
+// their horizon, or all rows if prices of spare columns have risen. With `renew`, rows whose price
+// equals their horizon are doubtful, too, and all doubtful rows get new candidate sets in the same
+// pass.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -217,8 +219,8 @@ JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
 }
 
 // Lowers row prices to the reduced minima. A row whose price falls loses its partner, because that
-// pair was tight. Calls keep(i, least) for doubtful rows whose price does not fall. Returns the
-// number of rows that lost their partner.
+// pair is no longer tight. Calls keep(i, least) for doubtful rows whose price does not fall.
+// Returns the number of rows that lost their partner.
 template <class Team, class T, class Keep>
 JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep keep) {
   const LargeState& s = d.p.s;
@@ -239,7 +241,7 @@ JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep k
   });
 }
 
-// Ends a pricing that freed `freed` rows.
+// Ends a pricing that freed `freed` rows. Returns the next step.
 template <class Team, class T>
 JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricing& pricing,
                                    int64_t freed) {
@@ -252,7 +254,7 @@ JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricin
   return after;
 }
 
-// The same as price_rows(), after the reduction of the row minima.
+// Does the same as price_rows(), after the reduction of the row minima.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;

@@ -1,15 +1,16 @@
 // The Hungarian algorithms of Date and Nagi (2016) for sharded costs, as in their section 5, but
 // with few, large exchanges.
 //
-// Each device finds the tight pairs of its own costs, and all devices gather a short list of
-// tight columns per row. All devices then run the whole forward pass on these lists, level after
-// level without communication. Only if a row of the frontier has more tight columns than fit a
-// list, devices reduce the least slack that such rows offer each column outside the trees; columns
-// offered zero belong to this level. If the pass ends without a path, duals move by the least slack
-// of any row of the trees. The classical variant then finds tight pairs anew. The tree variant
-// continues: pairs of rows and columns outside the trees are unchanged, so their tight pairs are
-// still valid, and a column made tight by the dual update gets the row of its least offer as
-// parent.
+// Each device finds the tight pairs of its own costs, and all devices gather a short list of tight
+// columns per row. All devices then run the whole forward pass on these lists, level after level
+// without communication. They communicate only if a row of the frontier has more tight columns than
+// fit a list. They then reduce the least slack of such rows in each column outside the trees, and
+// columns with slack zero belong to this level. If the pass ends without a path, duals move by the
+// least slack of all rows of the trees.
+//
+// After a dual update the classical variant finds tight pairs anew. The tree variant continues: the
+// update does not change the slacks of pairs outside the trees, so their lists stay valid. A column
+// made tight by the update gets as parent the row that offers it the least slack.
 #ifndef JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 #define JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 
@@ -74,8 +75,8 @@ JAXMATCH_DEVICE Next load_prices(Team& team, Sharded<T>& d) {
   return {kBeginTrees};
 }
 
-// Appends the tight columns of a row in a word to its list, as far as they fit. Their order is
-// irrelevant.
+// Appends the tight columns in one word of row i to the row's list, as far as they fit. The order
+// of a list is irrelevant.
 template <class T>
 JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, uint32_t tight) {
   if (tight == 0 || !shard.has_row(i)) return;
@@ -88,8 +89,8 @@ JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, u
   }
 }
 
-// Algorithm 2. Ends if there are no free rows; otherwise their trees begin, along valid tight
-// pairs.
+// Algorithm 2. If there are free rows, their trees begin, and the lists of tight columns are
+// renewed if they are outdated. Otherwise all rows are matched.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -115,7 +116,7 @@ JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   return {kMergeLists, kRequestLists};
 }
 
-// Merges the lists of all shards into one list per row, if the columns fit.
+// Merges the lists of all shards into one list per row, if its columns fit.
 template <class Team, class T>
 JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   const bool by_rows = d.partition.by_rows;
@@ -142,8 +143,8 @@ JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   return {kSearchTight};
 }
 
-// Algorithm 3, of both variants: along the listed tight columns of the rows of the frontier.
-// Returns whether there are rows with more tight columns than fit.
+// Algorithm 3, of both variants, along the listed tight columns of the frontier's rows. Returns
+// whether some of these rows have more tight columns than fit.
 template <class Team, class T>
 JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level, int64_t count) {
   const LargeState& s = d.p.s;
@@ -158,21 +159,21 @@ JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level
   }) != 0;
 }
 
-// Algorithm 4 for many rows at once: the offers of the shard's new tree rows to columns outside the
-// trees; with `unlisted` only of rows without a list. Returns the number of rows that have not made
-// their offers yet.
+// Algorithm 4 for many rows at once: the shard's new tree rows offer their slacks to columns
+// outside the trees. With `unlisted`, only rows without a list make offers. Returns the number of
+// rows that have not made their offers yet.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t level, bool unlisted) {
   const LargeState& s = d.p.s;
-  const auto offers = [&](int64_t i) {  // indexed by rows of the whole problem
+  const auto offers = [&](int64_t i) {  // i is a row of the whole problem
     return load_relaxed(s.in_tree + i) == 1 &&
            !(unlisted && load_relaxed(d.listed + i * d.kListed) != d.kTooManyTight);
   };
   Shard<T> rows = d.shard;
-  rows.s.frontier = s.frontier + (level & 1) * s.n;  // no longer needed
+  rows.s.frontier = s.frontier + (level & 1) * s.n;  // the old list is no longer needed
   rows.s.parent = d.offer + rows.col0;
   int32_t* const length = &s.control->frontier[level & 1];
-  // Duals as doubles, for the offers.
+  // The offers read the row duals as doubles.
   team.each(rows.s.n, [&](int64_t i) {
     store_relaxed(d.paid + rows.row_id(i), int64_t(bits_of(double(load_relaxed(rows.s.u + i)))));
   });
@@ -190,8 +191,8 @@ JAXMATCH_DEVICE int64_t offer_least(Team& team, const Sharded<T>& d, int64_t lev
   });
 }
 
-// Runs the forward pass as far as the lists allow. Then Algorithms 5 and 6, or the least slack
-// outside the trees.
+// Runs the forward pass as far as the lists allow. Then augments (Algorithms 5 and 6), or finds the
+// least slack outside the trees.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -222,7 +223,7 @@ JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
   const bool offers = d.tree || has_unlisted;
   int64_t left = 0;
   team.leader([&] {
-    c.frontier[0] = c.frontier[1] = 0;  // lengths of lists from here on
+    c.frontier[0] = c.frontier[1] = 0;  // other lists use them from here on
     store_relaxed(&c.reach, kFar);
   });
   reset_reduction(team, d);  // ends with a barrier
@@ -247,8 +248,8 @@ JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
   return {kMoveDuals, kRequestReduction};
 }
 
-// Reduces the offers of all devices: the least, and the first row that makes it. Returns the least
-// over all columns.
+// Reduces the offers of all devices. Each column gets its least offer, and the first row that makes
+// it. Returns the least offer over all columns.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t take_offers(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -274,9 +275,10 @@ JAXMATCH_DEVICE int64_t take_offers(Team& team, const Sharded<T>& d) {
   return load_relaxed(&s.control->reach);
 }
 
-// If all rows of the trees have made their offers, none of them zero, and no path was found:
-// Algorithms 8 and 9, and the classical variant restarts its pass. Otherwise completes the level in
-// which some rows have no list, with their offers and the columns reached through lists.
+// Moves the duals (Algorithms 8 and 9) if all rows of the trees have made their offers, none of
+// them is zero, and no path was found. The classical variant then restarts its pass. In all other
+// cases the current level is completed: it gets the columns with offers of zero and the columns
+// reached through lists.
 template <class Team, class T>
 JAXMATCH_DEVICE Next move_sharded_duals(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;

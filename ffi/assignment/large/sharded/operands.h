@@ -10,14 +10,14 @@
 namespace jaxmatch::assignment::large {
 
 struct ShardedOperands {
-  LargeMethod method;        // kAuction: the core method, which may hold one
+  LargeMethod method;        // kAuction: the core method, which may run an auction
   AssignmentOperands whole;  // sides of the whole problem, costs of the shard
   bool rows;                 // rows are sharded; else columns
-  const void* other_points;  // of the unsharded side, or null
+  const void* other_points;  // points of the unsharded side, or null
   Metric metric;
   int64_t dims;
   int64_t devices;
-  const int32_t* me;  // in device memory
+  const int32_t* me;  // index of this device, in device memory
   const int64_t* reduction_in;
   GatheredBlocks gathered;
   int32_t* control;
@@ -27,21 +27,22 @@ struct ShardedOperands {
   char *packed_in, *packed_out;
   int64_t* reduction_out;
 
-  // Words of the gathered blocks, valid whichever side becomes the canonical rows.
+  // Sizes of the gathered blocks. They hold for any choice of the canonical rows.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
     if (!has_core(method)) return 0;
     return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
   }
-  // Of the packed candidate sets of 1 / `part` of the rows.
+  // Bytes of the packed candidate sets of 1 / `part` of the rows.
   int64_t packed_bytes(int64_t part) const {
     if (!has_core(method)) return 0;
     return PackedBlocks::kHeaderBytes +
            std::max(each() / part * PackedRow::bytes_of(kColumnClasses),
                     other() / part * PackedRow::bytes_of(kColumnClasses / devices));
   }
-  // Canonical rows are the shorter side, unless masks decide.
+  // The number of lists, one per canonical row. Canonical rows are the shorter side; with masks
+  // they may be either side.
   int64_t list_count() const {
     const bool masked = whole.row_mask || whole.col_mask;
     return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);
@@ -51,7 +52,8 @@ struct ShardedOperands {
            std::max(whole.n, whole.m) * ReductionBuffer::kWordsPerItem;
   }
 
-  // Lays out the state of the problem; returns its size, for which scratch may be null.
+  // Lays out the state of the problem and returns its size. To find only the size, scratch may be
+  // null.
   template <class T>
   int64_t lay_out(Sharded<T>* d) const {
     Layout layout(scratch, reinterpret_cast<Control*>(control), whole.n, whole.m,
@@ -85,7 +87,7 @@ struct ShardedOperands {
     return d;
   }
 
-  // The problem of a search, which reads no costs.
+  // The problem as a search needs it, without costs.
   LargeProblem<float> without_costs() const {
     Sharded<float> d = problem<float>();
     d.p.costs = {};
@@ -106,7 +108,7 @@ struct ShardedOperands {
     costs.metric = metric;
   }
 
-  // solve(element of the costs, or Points).
+  // Calls solve() with an element of the costs' dtype, or with Points of that dtype.
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
     return large::for_costs(whole.cost_dtype, other_points != nullptr, solve);

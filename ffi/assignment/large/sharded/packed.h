@@ -1,4 +1,4 @@
-// Candidate sets of a few rows: their selection into the packed block of a device, and the copies
+// Candidate sets of a few rows: selects them into the packed block of this device, and copies them
 // from the gathered blocks.
 #ifndef JAXMATCH_LARGE_SHARDED_PACKED_H_
 #define JAXMATCH_LARGE_SHARDED_PACKED_H_
@@ -8,11 +8,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// A row is divided into at most so many parts, each of at least so many blocks of columns.
+// The most parts of a row, and the fewest blocks of columns in a part.
 constexpr int64_t kMostParts = 16, kFewestBlocks = 2;
 
-// Selects the candidate sets of the listed rows of `shard`, which the packed block has room for.
-// Each part of a row has candidates of its own first, in the memory of the shard's whole block.
+// Selects the candidate sets of the listed rows of `shard` into the packed block, which must have
+// room for them. Candidates are first selected in each part of a row, and stored in the memory of
+// the shard's unpacked candidate sets. Then the parts are merged.
 template <class Team, class T, class P>
 JAXMATCH_DEVICE void select_packed(Team& team, const Sharded<T>& d, const P& shard,
                                    const int32_t* rows, int64_t count, int choice) {
@@ -53,8 +54,8 @@ JAXMATCH_DEVICE void select_packed(Team& team, const Sharded<T>& d, const P& sha
   });
 }
 
-// Copies the gathered candidate sets and horizons, each horizon the least of all devices. Those of
-// the rows must have been kFar.
+// Copies the gathered candidate sets, and sets each row's horizon to the least of all devices. The
+// horizons of these rows must be kFar before.
 template <class Team, class T>
 JAXMATCH_DEVICE void load_packed(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.p.s;

@@ -1,4 +1,4 @@
-// Order of the steps of a sharded problem, and its results.
+// The order of the steps of a sharded problem, and its results.
 #ifndef JAXMATCH_LARGE_SHARDED_SOLVE_H_
 #define JAXMATCH_LARGE_SHARDED_SOLVE_H_
 
@@ -7,7 +7,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Costs of a solution, from the reductions.
+// The costs of a solution, as gathered by reductions.
 template <class T>
 struct GatheredCosts {
   const Sharded<T>& d;
@@ -44,7 +44,7 @@ JAXMATCH_DEVICE void read_quantizer(Sharded<T>& d) {
   d.p.costs.boost = d.shard.costs.boost = c.boost;
 }
 
-// After all rows are matched: publishes the cost that each row of the shard pays.
+// After all rows are matched, publishes the cost that each row of the shard pays.
 template <class Team, class T>
 JAXMATCH_DEVICE Next check_prices(Team& team, Sharded<T>& d) {
   if (has_large_prices(team, d.p)) return {kRestart};
@@ -77,7 +77,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE Next restart(Team& team, Sharded<T>& d) {
   Control& c = *d.p.s.control;
   const int32_t unit = load_relaxed(&c.unit);
-  const bool ends = unit == kNoUnit;  // a third one is impossible
+  const bool ends = unit == kNoUnit;  // there is no other unit
   team.sync();
   team.leader([&] { c.unit = ends ? unit : unit + 1; });
   team.sync();
@@ -97,7 +97,7 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
       return load_first_cores(team, d);
     case kSearchCores:
       if constexpr (!Team::kSearchesInOwnKernel) return search_cores(team, d.p);
-      return {kSearchCores};  // solve_shard() stops before
+      return {kSearchCores};  // unreachable: solve_shard() stops before this step
     case kBeginPricing:
       return begin_sharded_pricing(team, d);
     case kReprice:
@@ -140,8 +140,9 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
   }
 }
 
-// Runs steps until an exchange is requested or the problem is solved; then writes the results. A
-// team whose searches have a kernel of their own stops before a search, and continues with `again`.
+// Runs steps until an exchange is requested or the problem is solved. If it is solved, writes the
+// results. A team whose searches have a separate kernel stops before a search, and continues with
+// `again`.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& results,
                                  bool again) {
@@ -157,8 +158,8 @@ JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& 
     next = take_step(team, d, next.step);
     team.sync();
   }
-  // Impossible: pricings and checks request an exchange before the next search. If one did not, an
-  // empty exchange would still lead to the search.
+  // This cannot happen, because pricings and checks request an exchange before the next search. If
+  // one did not, an empty exchange would still lead to the search.
   if (again && next.step == kSearchCores) next.request = kRequestReduction;
   team.leader([&] {
     d.continuation->step = next.step;
@@ -203,7 +204,7 @@ JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_
   s.core_col = reinterpret_cast<ClassCols*>(s.core_key + core_count);
 }
 
-// One launch on this device; `again`: the launch after a search.
+// One launch on this device. With `again`, it is the launch after the search kernel.
 template <class Team, class T>
 JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& results, bool rows,
                                int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
@@ -216,8 +217,8 @@ JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& res
   solve_shard(team, d, results, again);
 }
 
-// The launch between both, which searches if a search is the next step: a kernel of its own, with
-// its own registers. It reads no costs, so T is any type.
+// The launch between the two launches of run_shard(): a kernel with its own registers. It searches
+// if a search is the next step. It reads no costs, so T is any type.
 template <class Team, class T>
 JAXMATCH_DEVICE void search_shard(Team& team, LargeProblem<T> p, Continuation* continuation,
                                   bool rows) {

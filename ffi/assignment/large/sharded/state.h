@@ -2,9 +2,9 @@
 // devices exchange.
 //
 // Every device keeps the whole O(n) state (prices, pairs and candidate sets) and updates it
-// identically. Costs are read only by the device that owns them. Between calls devices all-gather a
-// min-reduction buffer and, when they changed, the candidate sets or the lists of tight columns; or
-// only the candidate sets of the rows of an auction that wait for them.
+// identically. Only the device that owns a cost reads it. Between calls devices all-gather a
+// min-reduction buffer. They also gather the candidate sets or the lists of tight columns if these
+// have changed. In an auction they may gather only the candidate sets of waiting rows.
 // All decisions depend on gathered integers only, and not on their order of arrival, so that the
 // states of all devices stay bitwise equal.
 #ifndef JAXMATCH_LARGE_SHARDED_STATE_H_
@@ -20,12 +20,12 @@ enum Step : int32_t {
   kScanCosts,
   kJudgeCosts,
   kSelectCores,
-  kLoadCores,  // the first ones
+  kLoadCores,  // loads the first candidate sets
   kSearchCores,
   kBeginPricing,
   kReprice,
   kRepriceAll,
-  kRenewCores,  // some of them
+  kRenewCores,  // loads new candidate sets of some rows
   kReduceRows,
   kReduceCols,
   kLoadPrices,
@@ -41,7 +41,7 @@ enum Step : int32_t {
   kPlayRounds,
   kRelax,
   kTakeLabels,
-  kRestart,  // with a coarser unit
+  kRestart,  // begins again with a coarser unit
   kEnd,
 };
 
@@ -52,33 +52,33 @@ enum Request : int32_t {
   kRequestCores,
   kRequestLists,
   kRequestSome,  // the packed candidate sets of some rows
-  kRequestFew,   // the same, of fewer
+  kRequestFew,   // the packed candidate sets of fewer rows
 };
 
-// State handed to the next launch, of the same call or of another, behind the control words and the
-// barrier.
+// State that a launch leaves to the next launch, in the same call or in a later one. It is stored
+// behind the control words and the barrier.
 struct Continuation {
   int32_t request = kRequestNothing, step = kScanCosts;
-  int32_t lists_hold = 0;  // the lists are those of the current duals
-  int32_t level = 0;       // of the forward pass
-  int32_t count = 0;       // rows in the frontier
+  int32_t lists_hold = 0;  // the lists of tight columns hold for the current duals
+  int32_t level = 0;       // level of the forward pass
+  int32_t count = 0;       // number of rows in the frontier
   int32_t offers = 0;      // the reduction buffer holds offers of tree rows
   int32_t all = 0;         // all tree rows have made their offers
   int32_t after = 0;       // the step that follows a pricing
 
-  int32_t scale_begins = 0;    // of an auction: candidates are those of all rows
-  int32_t exchanges = 0;       // of candidates in an auction
-  int32_t first_exchange = 0;  // of its scale
-  int32_t turns = 0;           // rounds of its scale, or of price refinement
+  int32_t scale_begins = 0;    // a scale of an auction begins: all rows get new candidates
+  int32_t exchanges = 0;       // exchanges of candidates in the auction so far
+  int32_t first_exchange = 0;  // value of `exchanges` when the scale began
+  int32_t turns = 0;           // rounds of the scale, or of price refinement
   int32_t waiting = 0;         // rows that wait for candidates
-  int32_t packed = 0;          // their candidates have been packed
-  int64_t spread = 0;          // of sampled rows: the greatest difference of their reduced costs
+  int32_t packed = 0;          // the candidates of waiting rows are packed
+  int64_t spread = 0;          // the greatest difference between reduced costs of a sampled row
 };
 constexpr int64_t kContinuationAt = 88;
 static_assert(4 * kBarrierAt + sizeof(BarrierState) <= 4 * kContinuationAt, "");
 static_assert(4 * kContinuationAt + sizeof(Continuation) <= 4 * kControlWords, "");
 
-// A min-reduction over devices: at most one value per row and two per column, and a few of the
+// A min-reduction over devices: up to two values for each row or each column, and a few for the
 // whole problem.
 struct ReductionBuffer {
   static constexpr int64_t kHeaderWords = 8, kWordsPerItem = 2, kIdentity = INT64_MAX;
@@ -99,10 +99,10 @@ struct ReductionBuffer {
   JAXMATCH_DEVICE int64_t second(int64_t k) const { return kHeaderWords + side + k; }
 };
 
-// A row's tight columns in one shard.
+// The tight columns of a row in one shard.
 struct TightList {
   static constexpr int kCapacity = 15;
-  int32_t count;  // of all tight columns, also of those that do not fit
+  int32_t count;  // of all tight columns, including those that do not fit
   int32_t col[kCapacity];
 };
 
@@ -115,8 +115,8 @@ JAXMATCH_DEVICE inline double real_of_order(int64_t x) {
   return real_of(uint64_t(flip_negative(x)));
 }
 
-// A device's rows or columns as a problem of its own: arrays begin at its first row and column, and
-// candidate sets and lists are those it publishes.
+// A device's rows or columns as a separate problem. Arrays begin at the device's first row and
+// column. Candidate sets and lists are those that the device publishes.
 template <class T>
 struct Shard : LargeProblem<T> {
   int64_t row0, col0;
@@ -129,7 +129,7 @@ struct Shard : LargeProblem<T> {
 };
 
 // The partition of the canonical rows or columns over devices. A class of columns belongs to one
-// device: if columns are sharded, so are the classes.
+// device, so if columns are sharded, classes are, too.
 struct Partition {
   bool by_rows;
   int64_t devices, me, each;  // `each`: rows or columns per device
@@ -140,11 +140,12 @@ struct Partition {
   }
 };
 
-// Candidate sets and lists, gathered from all devices: a block from each.
+// Candidate sets and lists, gathered from all devices. Each device contributes one block.
 struct GatheredBlocks {
   const char* cores;
   const TightList* lists;
-  int64_t core_count, list_count;  // per block: row classes, and lists
+  // Per block: the number of classes of all rows, and the number of lists.
+  int64_t core_count, list_count;
 
   JAXMATCH_DEVICE const ClassKeys* keys(int64_t device) const {
     return reinterpret_cast<const ClassKeys*>(cores + device * core_count * kBytesOfClass);
@@ -155,7 +156,7 @@ struct GatheredBlocks {
   static constexpr int64_t kBytesOfClass = sizeof(ClassKeys) + sizeof(ClassCols);
 };
 
-// The candidate set of a row in one shard, with the horizon there.
+// The packed candidate set of a row in one shard, with its horizon in that shard.
 struct PackedRow {
   char* at;
   int classes;
@@ -169,10 +170,10 @@ struct PackedRow {
   }
 };
 
-// Packed candidate sets: in a block of each device their number, and the sets. Devices gather the
-// beginning of the blocks, of one of two lengths.
+// Packed candidate sets. The block of each device holds their number, then the sets. Devices gather
+// only the beginning of each block, with one of two lengths.
 struct PackedBlocks {
-  // A block holds the sets of the rows divided by these.
+  // A block has room for the sets of 1 / kSomePart or 1 / kFewPart of the rows.
   static constexpr int64_t kSomePart = 8, kFewPart = 64, kHeaderBytes = 16;
   char *in, *out;  // [devices, bytes], [bytes]
   int64_t bytes, bytes_of_few;
@@ -189,20 +190,24 @@ struct PackedBlocks {
 
 template <class T>
 struct Sharded {
-  LargeProblem<T> p;  // the whole problem; of its costs only the quantizer is used
+  LargeProblem<T> p;  // the whole problem; only the quantizer of its costs is used
   Shard<T> shard;
   Partition partition;
   ReductionBuffer reduction;
   GatheredBlocks gathered;
   PackedBlocks packed;
   Continuation* continuation;
-  uint64_t* offer;  // of columns: the place of the row that gave the label
-  // [n, kListed]: all tight columns of a row, then -1; or kTooManyTight.
+  uint64_t* offer;  // [m] the place of the row that gave the column its label
+  // [n, kListed]: all tight columns of a row, followed by -1. If they do not fit, each entry is
+  // kTooManyTight.
   int32_t* listed;
-  // Per row, at the end: the cost paid, and the least reduced cost, as order_of() encodes them.
-  // Before, `paid` holds the bits of row duals as doubles, for the offers of trees.
+  // At the end, per row: the cost paid, and the least reduced cost, as order_of() encodes them.
+  // Before the end, `paid` has other uses. In an auction it holds the costs of pairs in units. For
+  // the offers of trees it holds row duals, as the bits of doubles.
   int64_t *paid, *least;
-  bool core, tree;  // the method; `tree` also ends what cores could not
+  // The method. The core method also sets `tree`, because trees match the rows that it cannot
+  // match.
+  bool core, tree;
   bool may_hold_auction;
 
   static constexpr int kListed = TightList::kCapacity + 1;

@@ -1,10 +1,10 @@
 // The methods "thread_centric" and "two_level": algorithms 1 and 2 of C.-Y. Hsieh, P.-C. Lin and
 // S.-Y. Kuo, Accelerating push-relabel algorithm on GPU via two-level parallelism paradigm and
-// efficient CSR designs, HPEC 2025. The first of them is by Z. He and B. Hong, Dynamically tuned
+// efficient CSR designs, HPEC 2025. Algorithm 1 is by Z. He and B. Hong, Dynamically tuned
 // push-relabel algorithm for the maximum flow problem on CPU-GPU-hybrid platforms, IPDPS 2010. An
-// operation pushes to the lowest neighbour only, or relabels.
+// operation on a node either pushes to the lowest neighbour only, or relabels.
 //
-// Kept to compare with the paper: "auto" is faster.
+// Kept for comparison with the paper: "auto" is faster.
 #ifndef JAXMATCH_FLOW_CUDA_PAPERS_TWO_LEVEL_CUH_
 #define JAXMATCH_FLOW_CUDA_PAPERS_TWO_LEVEL_CUH_
 
@@ -20,7 +20,7 @@ constexpr Name<FlowLayout> kFlowLayouts[] = {
 
 constexpr Name<int> kTiles[] = {{"degree", 0}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
 
-// Of the methods "thread_centric", which has no tiles, and "two_level".
+// Options of "thread_centric", which has no tiles, and of "two_level".
 struct TwoLevelOptions {
   FlowLayout layout = FlowLayout::kRcsr;
   int tile = 0;            // threads per node; 0: by the node's degree
@@ -97,8 +97,8 @@ class NodeOperations {
   const FlowNetworkCsr& g_;
 };
 
-// Algorithm 1: one thread per node, which alone discharges it. Threads synchronise only now and
-// then, to detect termination.
+// Algorithm 1: each node is always discharged by the same single thread. Threads synchronise only
+// every few rounds, to detect termination.
 template <class Word, FlowLayout kLayout>
 class ThreadCentric {
  public:
@@ -136,7 +136,7 @@ class ThreadCentric {
 };
 
 // Algorithm 2: active nodes are queued, and a tile of threads finds the lowest neighbour of each.
-// With tiles by degree there is a queue for each size of tile.
+// If tiles are chosen by degree, each tile size has its own queue.
 template <class Word, FlowLayout kLayout>
 class TwoLevel {
  public:

@@ -1,9 +1,9 @@
 // The methods "apsb" and "apfb": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, GPU accelerated
 // maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
-// after its algorithms 1 to 4. One launch does many levels of the breadth-first search, with a grid
-// barrier where the paper has a launch.
+// after the paper's algorithms 1 to 4. One launch searches many levels, with a grid barrier where
+// the paper has a launch.
 //
-// Kept to compare with the paper: "auto" is faster.
+// Kept for comparison with the paper. The method "auto" is faster.
 #ifndef JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
 #define JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
 
@@ -16,7 +16,7 @@ struct BfsOptions {
   bool shortest;    // APsB: a search ends with the first level that finds a path; else APFB
   bool with_roots;  // GPUBFS-WR: a tree stops growing when it has found a path
   bool constant;    // CT: 256 * 256 threads; else MT: as many as the grid has
-  bool by_root;     // ALTERNATE takes one path per root; else every path found
+  bool by_root;     // ALTERNATE takes one path per root; else all found paths
 
   static BfsOptions of(MatchingMethod method, Options& options) {
     constexpr Name<bool> kKernels[] = {{"gpubfs", false}, {"gpubfs_wr", true}};
@@ -32,8 +32,8 @@ struct BfsOptions {
 };
 
 // Races are part of the method: several columns may claim a row at once, and paths that are
-// alternated concurrently may cross. In all cases predecessors of rows lie one level up, a row is
-// only ever matched to its predecessor, and fix_matching() drops the pairs that lost.
+// alternated concurrently may cross. In all cases, the predecessor of a row is one level up, and a
+// row is only ever matched to its predecessor. fix_matching() drops the pairs that lost a race.
 class BreadthFirst {
  public:
   __device__ BreadthFirst(MatchingGrid& grid, const MatchingState& s, BfsOptions options)
@@ -60,7 +60,7 @@ class BreadthFirst {
       const bool found_before = __ldcg(&c_.found) != 0;
       const bool found = found_before || level.found > 0;
       const bool over = level.count == 0 || (options_.shortest && found);
-      grid_.barrier_reduce();  // all have read the control words
+      grid_.barrier_reduce();  // all threads have read the control words
       if (grid_.leader()) {
         c_.found = found;
         ++c_.levels;
@@ -76,8 +76,8 @@ class BreadthFirst {
     return false;
   }
 
-  // The cover: matched columns that the last search did not reach, and the rows of matched columns
-  // that it did.
+  // Writes the cover: matched columns that the last search did not reach, and rows matched to
+  // columns that it reached.
   __device__ bool write_cover() {
     grid_.each(s_.graph.n, [&](int64_t r) {
       const int32_t c = __ldcg(rmatch_ + r);
@@ -90,8 +90,8 @@ class BreadthFirst {
   }
 
  private:
-  // Values of bfs_: the first level, of free columns; not reached; at most kFound if the root has a
-  // path.
+  // Values of bfs_: kFirstLevel for free columns, kNotReached, and kFound or less for a root that
+  // has a path.
   static constexpr int32_t kFirstLevel = 2, kNotReached = kFirstLevel - 1, kFound = 0;
   static constexpr int32_t kEndOfPath = -2;  // value of rmatch_: a free row that was reached
 
@@ -111,14 +111,14 @@ class BreadthFirst {
     });
     each(s_.graph.n, [&](int32_t r) { predecessor_[r] = -1; });
     if (grid_.leader()) {
-      c_.targets = kFirstLevel;  // the next level
+      c_.targets = kFirstLevel;  // the level to search next
       c_.found = 0;
     }
     grid_.barrier_reduce();
   }
 
-  // Algorithms 2 and 4: one level. `count` and `found` are nonzero if columns were reached and if
-  // paths were found.
+  // Algorithms 2 and 4: search one level. In the result, `count` is nonzero if columns were
+  // reached, and `found` is nonzero if paths were found.
   __device__ Tally gpubfs() {
     const int32_t level = __ldcg(&c_.targets);
     bool inserted = false, found = false;
@@ -147,7 +147,7 @@ class BreadthFirst {
     return grid_.barrier_reduce();
   }
 
-  // Algorithm 3. No path is longer than the search was deep, which bounds the loop.
+  // Algorithm 3. A path has at most one row per level of the search, which bounds the loop.
   __device__ void alternate_from(int32_t r) const {
     for (int32_t steps = __ldcg(&c_.targets); r >= 0 && steps >= 0; --steps) {
       const int32_t c = __ldcg(predecessor_ + r);
@@ -161,7 +161,8 @@ class BreadthFirst {
   }
   __device__ void alternate() {
     if (__ldcg(&c_.stop)) {
-      // The last concurrent alternation kept none of its paths: a single path cannot be crossed.
+      // The last concurrent alternation kept none of its paths. So alternate along one path alone,
+      // which no other path can cross.
       int32_t first = INT32_MAX;
       each(s_.graph.n, [&](int32_t r) {
         if (__ldcg(rmatch_ + r) == kEndOfPath) first = min(first, r);

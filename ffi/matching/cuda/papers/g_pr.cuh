@@ -1,9 +1,9 @@
 // The method "push_relabel": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, A push-relabel-based
 // maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
-// its algorithms 3 to 9. One launch does many rounds, with a grid barrier where the paper has a
-// launch. Pushes use neither locks nor atomic operations.
+// the paper's algorithms 3 to 9. One launch runs many rounds, with a grid barrier where the paper
+// has a launch. Pushes use neither locks nor atomic operations.
 //
-// Kept to compare with the paper: "auto" is faster.
+// Kept for comparison with the paper. The method "auto" is faster.
 #ifndef JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_
 #define JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_
 
@@ -26,7 +26,7 @@ struct PushRelabelOptions {
 };
 
 // psi is a lower bound on the length of an alternating path to a free row. A column is active while
-// no row has it as its mate; a matched row stays matched and only exchanges its mate. Columns that
+// no row has it as its mate. A matched row stays matched and only exchanges its mate. Columns that
 // cannot reach a free row are retired.
 class PushRelabel {
  public:
@@ -50,11 +50,11 @@ class PushRelabel {
       if (listed && mu_col_[v] < 0) append_now(s_.found, &grid_.tally()->count, int32_t(v));
     });
     const int32_t active = grid_.barrier_reduce().count;
-    // A_p begins as a copy of A_c.
+    // The paper's list A_p (s_.leaf) begins as a copy of A_c (s_.found).
     grid_.each(active, [&](int64_t k) { s_.leaf[k] = __ldcg(s_.found + k); });
     if (grid_.leader()) {
       c_.entries = active;
-      c_.levels = c_.tickets = c_.offers = 0;  // round, next relabelling, last success
+      c_.levels = c_.tickets = c_.offers = 0;  // rounds: current, next relabelling, last success
     }
     grid_.barrier_reduce();
   }
@@ -79,7 +79,7 @@ class PushRelabel {
                            ? push_all()
                            : push_active(loop, relabelled);
       const bool stuck = loop - __ldcg(&c_.offers) > kPatience + 16 * __ldcg(&c_.turn);
-      grid_.barrier_reduce();  // all have read the control words
+      grid_.barrier_reduce();  // all threads have read the control words
       if (grid_.leader()) ++c_.levels;
       if (!any || stuck) {
         fix_matching();
@@ -90,8 +90,9 @@ class PushRelabel {
     return false;
   }
 
-  // Writes the cover from a last search from the free rows. False if that reaches a free column:
-  // the matching is not maximum, because the races that the method allows have lost a pair.
+  // Writes the cover that a last search from the free rows gives. Returns false if this search
+  // reaches a free column. Then the matching is not maximum, because races have lost a pair, which
+  // the method allows.
   __device__ bool write_cover() {
     global_relabel();
     grid_.each(g_.m, [&](int64_t v) {
@@ -119,7 +120,7 @@ class PushRelabel {
   static constexpr int32_t kPatience = 4096;  // rounds without a path
   static constexpr int32_t kLeastShrunk = 512;
 
-  // Algorithm 4: exact labels by a search from all free rows. Returns the deepest level.
+  // Algorithm 4: sets exact labels by a search from all free rows. Returns the deepest level.
   __device__ int32_t global_relabel() {
     grid_.each(g_.n, [&](int64_t u) { psi_row_[u] = __ldcg(mu_row_ + u) == -1 ? 0 : never_; });
     grid_.each(g_.m, [&](int64_t v) { psi_col_[v] = never_; });
@@ -149,7 +150,8 @@ class PushRelabel {
   }
 
   // Pushes column v to its lowest row, unless the column matched there was active when the round
-  // began. Returns the displaced column, v if nothing was done, or -1.
+  // began. Returns the displaced column, or v if nothing was done, or a negative number if no
+  // column was displaced.
   __device__ int32_t push(int32_t v, int32_t loop) const {
     const int32_t own = __ldcg(psi_col_ + v);
     int32_t least = never_, u = -1;
@@ -187,20 +189,21 @@ class PushRelabel {
     return grid_.barrier_reduce().count != 0;
   }
 
-  // Algorithms 7 to 9. A_c holds a pushed column and A_p the column that it displaced; if a push
-  // was overwritten, the pushed column is active again.
+  // Algorithms 7 to 9. At each place, A_c (`current`) holds a pushed column, and A_p (`previous`)
+  // the column that it displaced. If another push overwrites the push, the pushed column is active
+  // again.
   __device__ bool push_active(int32_t loop, bool relabelled) {
     const int32_t count = __ldcg(&c_.entries);
     int32_t *const current = s_.found, *const previous = s_.leaf;
-    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // of each place
-    int32_t* const place = column + s_.side;                        // of each column
-    const auto column_of = [&](int64_t k) {                         // the active column of place k
+    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // active column of each place
+    int32_t* const place = column + s_.side;                        // place of each active column
+    const auto column_of = [&](int64_t k) {                         // active column of place k
       const int32_t pushed = __ldcg(current + k);
       const int32_t displaced = __ldcg(previous + k);
       if (pushed >= 0 && is_active(pushed)) return pushed;
       return displaced >= 0 && is_active(displaced) ? displaced : -1;
     };
-    // If several places hold one column, the last writer keeps it.
+    // If several places hold the same column, the last place to write keeps it.
     grid_.each(count, [&](int64_t k) {
       const int32_t v = column_of(k);
       __stcg(column + k, v);
@@ -227,7 +230,7 @@ class PushRelabel {
     const Tally found = grid_.barrier_reduce();
     if (found.count == 0) return false;
     const int32_t left = shrink ? found.more : count;
-    grid_.barrier_reduce();  // all have read the count
+    grid_.barrier_reduce();  // all threads have read the count
     grid_.each(left, [&](int64_t k) {
       const int32_t v = __ldcg(current + k);
       __stcg(previous + k, v >= 0 ? push(v, loop) : -1);
