@@ -1,7 +1,7 @@
 """`check_flow`: verifies a maximum flow by its cut.
 
-Shares no code with the solvers: an error would have to be made twice. Reads only the edges of the
-network, not its arcs.
+It shares no code with the solvers, so only an error made twice could go unnoticed. It reads only
+the edges of the network, not its arcs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 
 C = TypeVar("C", bound=Check)
 
-_MANY = 1 << 24  # edges, where their number is symbolic
+_MANY = 1 << 24  # the most edges accepted if their number is symbolic
 
 
 @registered
@@ -75,17 +75,18 @@ def check_flow(
 
     **Returns:** a [`FlowCheck`][jaxmatch.FlowCheck].
 
-    - `valid`: capacities are at least 0, source and sink are different nodes, the flow on each edge
-      is between 0 and its capacity and 0 on self-loops, it is conserved at each node except source
-      and sink, and `value` is the net flow out of the source and into the sink.
-    - `optimal`: `valid`, the source is in `source_side` and the sink is not, and the capacities of
-      the edges that leave it sum to `value`. No flow can exceed the capacity of a cut.
+    - `valid`: capacities are at least 0, and source and sink are different nodes. The flow on each
+      edge is between 0 and its capacity, and 0 on self-loops. It is conserved at each node except
+      source and sink. `value` is the net flow out of the source and into the sink.
+    - `optimal`: the result is `valid`, `source_side` contains the source and not the sink, and the
+      capacities of the edges that leave `source_side` sum to `value`. This proves the maximum, as
+      no flow exceeds the capacity of a cut.
 
-    **Exact:** sums of integers are, however long. Those of floats have the tolerances of
-    [Checks][check-flow]. Denormal numbers are included (not float64 on a TPU).
+    **Exact:** sums of any number of integers. Sums of floats have the tolerances of
+    [Checks][check-flow]. Denormal numbers are included (except float64 on a TPU).
 
-    **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers; for a value of
-    +inf one pass over the edges per level of a breadth-first search.
+    **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers. A value of
+    +inf takes one more pass over the edges for each level of a breadth-first search.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
     """
@@ -122,7 +123,7 @@ def as_capacity(capacity: ArrayLike, network: FlowNetwork, place: Place) -> Num[
 
 
 def require_kind(name: str, x: Array, other: str, is_float: bool) -> None:
-    """An error unless x is of floats or integers, as the array `other` is."""
+    """Raises a `TypeError` unless x holds floats or integers, as the array `other` does."""
     kind = jnp.floating if is_float else jnp.integer
     if not (jnp.issubdtype(x.dtype, kind) or (name == "capacity" and x.dtype == jnp.bool_)):
         raise TypeError(
@@ -149,7 +150,7 @@ def over_networks(
     sink: Int[Array, "..."],
     result: Any,
 ) -> C:
-    """`one(capacity, source, sink, result, senders, receivers, n=...)` of each problem."""
+    """Calls `one(capacity, source, sink, result, senders, receivers, n=...)` for each problem."""
     edges = (network.senders, network.receivers)
     if network.batch_shape:
         edges = tuple(module_of(x).broadcast_to(x, capacity.shape) for x in edges)
@@ -240,8 +241,10 @@ def is_sane(
 
 
 def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]:
-    """Whether a finite `value` is the sum of the entries (at least one): exactly for integers,
-    within 4 eps for floats."""
+    """Whether `value` is finite and the sum of the entries of `cut`, which must not be empty.
+
+    Integers must agree exactly, floats within 4 eps.
+    """
     if jnp.issubdtype(cut.dtype, jnp.integer):
         wide = common_dtype(value, cut)
         digits = partial(_digits, dtype=wide, width=_width(wide, cut.size))
@@ -281,13 +284,13 @@ def _conserves_integers(
 
 
 def _width(dtype: np.dtype, count: int) -> int:
-    """The width of digits of which `count + 1` can be added, with a sign, without overflow."""
+    """The bits of a digit such that `count + 1` digits of any sign add up without overflow."""
     count = _MANY if is_symbolic((count,)) else count
     return jnp.iinfo(dtype).bits - 2 - (count + 1).bit_length()
 
 
 def _is_countable(count: int) -> bool | Bool[Array, ""]:
-    """Whether that many digits can be added; False for more than `_MANY` if count is symbolic."""
+    """Whether `count` digits add up without overflow. A symbolic count must be at most `_MANY`."""
     return not is_symbolic((count,)) or jnp.asarray(count) <= _MANY
 
 
@@ -299,7 +302,7 @@ def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> list[Int[Ar
 
 
 def _is_zero(digits: list[Int[Array, "..."]], width: int) -> Bool[Array, "..."]:
-    """Whether digits of any sign and size represent 0: after carrying all are 0."""
+    """Whether digits of any sign and size represent 0: all are 0 once carries are propagated."""
     zero, carry = digits[0] == digits[0], 0 * digits[0]
     for digit in digits:
         carry = carry + digit
@@ -312,8 +315,9 @@ def _is_zero(digits: list[Int[Array, "..."]], width: int) -> Bool[Array, "..."]:
 # Floats
 
 
-_FAR = 2.0**10  # more flow on an edge, in values, adds nothing to a node's tolerance
-_TOO_FAR = 2.0**21  # more flow on an edge, in values, hides what flows beside it
+# Limits of the flow on an edge, as multiples of the value of the flow.
+_FAR = 2.0**10  # more does not widen the tolerance of the edge's nodes further
+_TOO_FAR = 2.0**21  # more is invalid: its rounding would hide other flows
 
 
 def _conserves_floats(
@@ -326,7 +330,7 @@ def _conserves_floats(
     sink: Int[Array, ""],
     n: int,
 ) -> Bool[Array, ""]:
-    """The same for floats, with the tolerances that `check_flow` documents."""
+    """As `_conserves_integers`, for floats, with the tolerances that `check_flow` documents."""
     xp, real = module_of(flow), proof_float(flow)
     eps = float(jnp.finfo(flow.dtype).eps)
     flows, total = (Parts.of(widen(x, real)) for x in (flow, value))
@@ -376,7 +380,7 @@ def _reached(
     source: Int[Array, ""],
     n: int,
 ) -> Bool[Array, " n"]:
-    """The nodes that unbounded edges reach from the source; none unless wanted."""
+    """The nodes that can be reached from the source along unbounded edges; none unless `wanted`."""
     endless = capacity == jnp.inf
 
     def step(state: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -82,14 +82,14 @@ def check_minimum_cut(
 
     A [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
 
-    - `valid`: capacities are at least 0, source and sink are different nodes, the source is in
-      `source_side` and the sink is not, and the capacities of the edges that leave it sum to
-      `value`: exactly for integers, within 4 eps for floats. It is +inf for a cut with an unbounded
-      edge.
-    - `optimal`: `valid`, and there is a flow of that `value`, with the tolerances of `check_flow`.
-      If `value` is +inf, unbounded edges lead from the source to the sink.
+    - `valid`: capacities are at least 0, and source and sink are different nodes. `source_side`
+      contains the source and not the sink. `value` is the sum of the capacities of the edges that
+      leave `source_side`: exactly for integers, within 4 eps for floats, and +inf if one of these
+      edges is unbounded.
+    - `optimal`: the cut is `valid`, and there is a flow of that `value`, with the tolerances of
+      `check_flow`. If `value` is +inf, unbounded edges lead from the source to the sink.
 
-    **Time and memory:** those of `maximum_flow` and of `check_flow`.
+    **Time and memory:** as for `maximum_flow` plus `check_flow`.
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for dtypes that do not.
     """
@@ -111,7 +111,7 @@ def check_cut(
     sink: Int[Array, "..."],
     cut: MinimumCut,
 ) -> MinimumCutCheck:
-    """`check_minimum_cut` for checked arguments."""
+    """As `check_minimum_cut`, for arguments that were already checked."""
     batch, like = cut.value.shape, "cut.value"
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     require_kind("cut.value", cut.value, "capacity", is_float)

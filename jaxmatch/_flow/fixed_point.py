@@ -11,18 +11,18 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def integer_and_most() -> tuple[np.dtype, int]:
-    """The integer dtype of flows in the twin, and `most`, at which sums saturate."""
+    """The integer dtype of flows in the pure-JAX solver, and `most`, where sums saturate."""
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
     return dtype, 2**61 if dtype.itemsize == 8 else 2**31 - 1
 
 
 def bits_of_bound() -> int:
-    """The number of bits of a flow's bound; the others are headroom for roundings."""
+    """The number of bits of the bound on a flow. The remaining bits are headroom for roundings."""
     return 60 if integer_and_most()[0].itemsize == 8 else 30
 
 
 def stopping_sum(a: Array, b: Array | int) -> tuple[Array, Array]:
-    """a + b for numbers from 0 to `most`, saturating at `most`; and whether it saturated."""
+    """a + b for numbers from 0 to `most`, saturating at `most`; and whether the sum saturated."""
     _, most = integer_and_most()
     beyond = a > most - b
     return jnp.where(beyond, most, a + b), beyond
@@ -86,9 +86,10 @@ def _power(exponent: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 def frexp(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Int[Array, "..."]]:
-    """`numpy.frexp` of finite numbers that are at least 0; the exponent of a subnormal one is 0.
+    """`numpy.frexp` of finite non-negative numbers; the exponent of a subnormal number is 0.
 
-    `jnp.frexp` of JAX 0.12.0 forgets over which axes of a manual mesh the exponent varies.
+    Used in place of `jnp.frexp`, which in JAX 0.12.0 forgets over which axes of a manual mesh the
+    exponent varies.
     """
     info = jnp.finfo(x.dtype)
     biased = lax.bitcast_convert_type(x, jnp.dtype(f"int{info.bits}")) >> info.nmant
@@ -97,7 +98,7 @@ def frexp(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Int[Array, "..."
 
 
 def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-    """An exponent k such that the finite entries sum to at most 2^k, and whether all are 0.
+    """An exponent k such that the finite entries sum to at most 2^k, and whether these are all 0.
 
     Accurate to a few roundings. Does not overflow, unlike the sum itself.
     """
@@ -108,7 +109,7 @@ def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, 
 
 
 def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"]:
-    """x / 2^exponent, rounded down so that no flow exceeds a capacity, and saturated."""
+    """x / 2^exponent, rounded down so that no flow exceeds a capacity, and saturated at `most`."""
     integer, most = integer_and_most()
     # The largest float that is at most `most`.
     top = np.nextafter(np.asarray(most + 1, x.dtype), np.asarray(0, x.dtype))
@@ -118,10 +119,10 @@ def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"
 def is_fine(
     exponent: Int[Array, ""], cut: Float[Array, ""], rounded: Bool[Array, ""]
 ) -> Bool[Array, ""]:
-    """Whether the answer stands whose cut has this capacity.
+    """Whether units of 2^exponent were fine enough for a result whose cut has this capacity.
 
-    The bound is at most 2^10 times the flow. If capacities are rounded to units, each of the cut is
-    by at most 2^-50 of the flow; without x64 by 2^-26.
+    If so, the bound on the flow is at most 2^10 times the flow. If capacities were rounded to
+    units, the error of each capacity in the cut is at most 2^-50 of the flow (2^-26 without x64).
     """
     bits = bits_of_bound()
     most = jnp.where(rounded, 9 if bits == 60 else 3, 9)

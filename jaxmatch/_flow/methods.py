@@ -26,9 +26,9 @@ METHODS = {
     "xla": Method(cpu=None, cuda=None),
 }
 
-# The values of options that are not numbers.
+# The allowed values of options that are not numbers.
 CHOICES = {"tile": ("degree", 4, 8, 16, 32)}
-# The options of GPU solvers and their defaults. `cycle` is a number; 0: the kernel decides.
+# The options of GPU solvers and their defaults. `cycle` is a number; with 0 the kernel decides.
 OPTIONS = {
     "thread_centric": {"cycle": 0},
     "two_level": {"tile": "degree", "cycle": 0},
@@ -57,7 +57,7 @@ def solve_here(
 
 
 def cuda_options(solver: str, layout: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a GPU solver, with its defaults."""
+    """The options of a GPU solver, with defaults for those that are not given."""
     return {**OPTIONS[solver], **options, "layout": layout} if solver in OPTIONS else {}
 
 
@@ -73,7 +73,7 @@ def solve_flow(
 ) -> Flow:
     """Solves a batch in one call, also under `vmap`; a network that is not mapped is not copied.
 
-    The network has the batch dimensions of the other arguments, or none.
+    The network has the same batch dimensions as the other arguments, or none.
     """
     cpu, cuda = METHODS[method]
     on_cpu = on_cuda = None

@@ -1,4 +1,4 @@
-"""The target for maximum flows."""
+"""The call of the native target for maximum flows."""
 
 from __future__ import annotations
 
@@ -29,10 +29,16 @@ class FlowBuffers(NamedTuple):
         return self.control[..., size("flow.control.done")] != 0
 
     def spent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Clock cycles `[..., 6]` by phase, and numbers of searches `[..., 2]`; outside of `jit`.
+        """Clock cycles `[..., 6]` of each phase, and numbers of searches `[..., 2]`.
 
-        Phases: searches and pushes to a maximum preflow; searches and pushes back to the root; the
-        cancelling of flow along its way before these; the search for the cut.
+        It works only outside of `jit`. The six phases are:
+
+        - searches and pushes on the way to a maximum preflow;
+        - searches and pushes that return excess to the root;
+        - pushes that first return excess against the flow that brought it;
+        - the search for the cut.
+
+        Searches are counted for each of the two directions, to the target and back to the root.
         """
         control = np.asarray(self.control)
         cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
@@ -53,8 +59,8 @@ def _arrays(network: FlowNetwork) -> list[Array]:
 def empty_flow_buffers(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array
 ) -> FlowBuffers:
-    """The initial state."""
-    # Derived from the operands: it must have the varying axes of its successors in a `shard_map`.
+    """The state before the first native call."""
+    # Derived from the operands: in a `shard_map`, all states must have the same varying axes.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _arrays(network)), source + sink)
     like += (capacity < 0).sum(-1, dtype=jnp.int32)
     shapes = [(*like.shape, words) for words in _buffer_sizes(network)]
@@ -75,8 +81,8 @@ def flow(
 ) -> tuple[Flow, FlowBuffers | None]:
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
-    The network has the batch dimensions of the others, or none. CUDA kernels take `steps` steps
-    from `state`; 0: all.
+    The network has the same batch dimensions as the other arguments, or none. CUDA kernels take
+    `steps` steps from `state`, or all steps if it is 0.
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
@@ -103,7 +109,7 @@ def flow(
         steps=steps,
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
-        # If every cut is infinite, the one with the fewest nodes is the source alone.
+        # If every cut is infinite, the cut nearest to the source has only the source on its side.
         xp: Any = np if isinstance(value, np.ndarray) else jnp
         node = xp.arange(network.num_nodes, dtype=source.dtype)
         node = node.reshape((1,) * source.ndim + (network.num_nodes,))

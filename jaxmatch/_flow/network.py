@@ -24,7 +24,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Int
 
 LAYOUTS = ("csr", "rcsr", "bcsr")
 
-_LOOP = (1 << 63) - 1  # sorts self-loops after all arcs
+_LOOP = (1 << 63) - 1  # a key that sorts self-loops after all arcs
 
 _ARRAYS = ("senders", "receivers", "arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
 
@@ -47,14 +47,15 @@ class FlowNetwork:
     (Array([0, 2, 4, 6], dtype=int32), Array([1, 2, 0, 2, 0, 1], dtype=int32))
 
     Any two adjacent nodes have a pair of opposite arcs, shared by all parallel and antiparallel
-    edges between them. Solvers move the net flow of a pair. All arrays are int32; leading `...`,
-    usually absent, is batch.
+    edges between them. Solvers compute the net flow of each pair. All arrays are int32; leading
+    `...`, usually absent, is batch.
 
     - `senders`, `receivers`: `[..., e]`, the ends of the edges in the given order.
     - `arc_ptr`: `[..., n + 1]`, where the arcs of each node begin; `arc_head`: `[..., a]`, their
       heads, in increasing order; `arc_partner`: `[..., a]`, the opposite arc of each.
-    - `edge_ptr`: `[..., a + 1]`, where the edges of each arc begin in `arc_edge` `[..., e]`, which
-      holds edge numbers in increasing order. Self-loops come last.
+    - `edge_ptr`: `[..., a + 1]`, where the edges of each arc begin in `arc_edge`.
+    - `arc_edge`: `[..., e]`, the edge numbers of each arc, in increasing order. Self-loops, which
+      have no arc, come last.
     - `layout`: how GPU methods find the opposite arc, see `from_edges`.
 
     A network whose arrays were built or changed by hand is safe to solve, too: if they are
@@ -89,8 +90,8 @@ class FlowNetwork:
         - `senders`, `receivers`: integers of one length, from 0 to `num_nodes` − 1.
         - `num_nodes`: n, below 2^30.
         - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the opposite arc,
-          with the names of their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary search in
-          the arcs of the head; `"csr"`: by linear search there. Other methods ignore it, and
+          named as in their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary search among the
+          arcs of the head; `"csr"`: by linear search there. Other methods ignore the layout, and
           results do not depend on it.
 
         **Raises:** `ValueError` for nodes out of range (naming the first such edge), different
@@ -150,8 +151,8 @@ class FlowNetwork:
         """Build the network of a networkx graph, and return its capacities and nodes.
 
         As for `networkx.maximum_flow`: an undirected edge is two edges of the network, and an edge
-        without the attribute has capacity +inf. Edges are those of `graph.edges` in their order;
-        of an undirected graph all of them follow once more, reversed.
+        without the attribute has capacity +inf. Edges are those of `graph.edges` in their order.
+        For an undirected graph, the reversed edges follow in the same order.
 
         >>> import jaxmatch as jm, networkx as nx
         >>> graph = nx.DiGraph()
@@ -184,9 +185,9 @@ class FlowNetwork:
     ) -> FlowNetwork:
         """Stack networks along a new leading dimension, padded to one size.
 
-        Padding adds isolated nodes, self-loops at node 0, which follow a network's own edges, and
-        arcs that stand for no edge. None of it carries flow. The self-loops are edges and need a
-        valid capacity, for instance 0.
+        Padding adds isolated nodes, self-loops at node 0 after a network's own edges, and arcs
+        without edges. It never carries flow. The added self-loops are edges and need a valid
+        capacity, for instance 0.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> small = jm.FlowNetwork.from_edges([0], [1], num_nodes=2)
@@ -235,7 +236,7 @@ class FlowNetwork:
 
     @property
     def num_arcs(self) -> int:
-        """Two for each pair of adjacent nodes; includes padding by `stack`."""
+        """The number of arcs: two for each pair of adjacent nodes. Includes padding by `stack`."""
         return self.arc_head.shape[-1]
 
     @property
@@ -244,7 +245,7 @@ class FlowNetwork:
 
     def __repr__(self) -> str:
         if not all(hasattr(getattr(self, name), "shape") for name in _ARRAYS):
-            return f"FlowNetwork(layout={self.layout!r})"  # inside of JAX: leaves are anything
+            return f"FlowNetwork(layout={self.layout!r})"  # JAX may replace arrays
         sizes: dict[str, Any] = {"batch_shape": self.batch_shape} if self.batch_shape else {}
         sizes |= {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "layout": self.layout}
         return f"FlowNetwork({', '.join(f'{name}={x!r}' for name, x in sizes.items())})"
@@ -283,7 +284,7 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
-    """A NumPy or JAX array of nodes as int32, -1 for invalid nodes."""
+    """Nodes as a NumPy or JAX array of int32, with -1 for invalid nodes."""
     x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
     return x if x.dtype == np.int32 else existing(x, network.num_nodes)
 
@@ -317,9 +318,9 @@ def _reversed_edges(
     partner = partner.clip(0, a - 1)
     count = (edge_ptr[1:] - edge_ptr[:-1])[partner]
     reversed_ptr = xp.concatenate([edge_ptr[:1], edge_ptr[0] + xp.cumsum(count, dtype=np.int32)])
-    # The edge at each place: those of the opposite arc in order. Self-loops stay last.
+    # Each arc takes the edges of its opposite arc, in order. Self-loops stay last.
     place = xp.arange(e, dtype=np.int32)
-    if is_symbolic((a,)):  # `searchsorted` asks for the size
+    if is_symbolic((a,)):  # `searchsorted` needs a known size
         ends = jnp.zeros_like(place).at[reversed_ptr[1:]].add(1, mode="drop")
         arc = ends.cumsum(dtype=np.int32).clip(0, a - 1)
     else:
@@ -353,7 +354,7 @@ def _as_nodes(name: str, x: Any, n: int) -> np.ndarray:
 def network_on_host(
     tail: np.ndarray, head: np.ndarray, n: int, layout: str = "rcsr"
 ) -> FlowNetwork:
-    """A network of NumPy arrays. All nodes must be in range."""
+    """Builds a network of NumPy arrays. All nodes must be in range."""
     if len(tail) > MOST_NETWORK_EDGES:
         raise ValueError(f"A network has at most {MOST_NETWORK_EDGES} edges, got {len(tail)}.")
     arrays: dict[str, Any] = _build(tail, head, n)
@@ -379,7 +380,7 @@ def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.nd
 
 
 def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
-    """`count` arcs u -> v, u < v, spread evenly over the nodes, as sort keys of `_build`."""
+    """`count` arcs u -> v with u < v, spread evenly over the nodes, as the keys of `_build`."""
     found, total = [np.zeros(0, np.int64)], 0
     for apart in range(1, n):
         if total >= count:
@@ -393,14 +394,14 @@ def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
 def _build(
     tail: np.ndarray, head: np.ndarray, n: int, pairs: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of a network; with `pairs`, padded by arcs without edges to that many pairs."""
-    # An arc is one 64-bit integer with the tail on top: plain integers sort by (tail, head).
+    """The arrays of a network; arcs without edges pad it to `pairs` pairs of arcs, if given."""
+    # An arc is a 64-bit key with the tail in the high bits, so keys sort by tail, then by head.
     key = np.where(tail != head, tail << 32 | head, _LOOP)
     by_arc = np.argsort(key, kind="stable")
     forward, count = _runs(key[by_arc][: np.count_nonzero(tail != head)])
     arcs, _ = _runs(np.sort(np.concatenate([forward, _opposite(forward)])))
     if pairs is not None and 2 * pairs > len(arcs):
-        # Among `pairs` different pairs, enough are not in the network yet.
+        # The network has fewer than `pairs` pairs, so among `pairs` candidates enough are new.
         new = np.setdiff1d(_pairs_of_near_nodes(n, pairs), arcs)[: pairs - len(arcs) // 2]
         arcs = np.sort(np.concatenate([arcs, new, _opposite(new)]))
     edges_of_arc = np.zeros(len(arcs), np.int64)

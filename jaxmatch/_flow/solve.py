@@ -54,30 +54,30 @@ def maximum_flow(
     - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. One network can be shared by a batch of
       the other arguments, also under `vmap`; it is not copied.
     - `capacity`: `[..., e]`, one per edge, at least 0; int32, int64, float32 or float64 (smaller
-      ones are widened to 32 bits). +inf: an unbounded edge.
-    - `source`, `sink`: nodes, integers that may be traced. Their shapes, that of `capacity` without
-      its last dimension and the network's batch dimensions broadcast together.
+      dtypes are widened to 32 bits). +inf means an unbounded edge.
+    - `source`, `sink`: nodes, integers that may be traced. Their shapes and the batch dimensions of
+      `capacity` and of the network broadcast together.
     - `method`, `options`: `"auto"`, or a name and a dict of [Methods][flow-methods].
     - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
 
     **Returns:** a [`Flow`][jaxmatch.Flow], verified by [`check_flow`][jaxmatch.check_flow]. `flow`
-    has the dtype of `capacity`, and so has `value`, but int64 for integers under x64 or in NumPy.
-    The flow on each edge is between 0 and its capacity, and it is conserved at all other nodes than
-    source and sink.
+    and `value` have the dtype of `capacity`, but for integers under x64 or in NumPy `value` is
+    int64. The flow on each edge is between 0 and its capacity, and flow is conserved at every node
+    except source and sink.
 
-    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `INVALID_GRAPH`, `OVERFLOW`; see [statuses][].
-    Unbounded edges from source to sink: value +inf and `OPTIMAL`.
+    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `INVALID_GRAPH`, `OVERFLOW`; see [statuses][]. If
+    unbounded edges lead from source to sink, `value` is +inf and the status `OPTIMAL`.
 
     **Exact:** integers to 64 bits; floats in fixed point, see [Guarantees][exact].
 
     **Deterministic:** value and source side. GPU kernels may return any of several maximum flows.
 
-    **Gradient:** of `value`: 1 for edges from the source side to the sink side. None of `flow`.
+    **Gradient:** of `value`: 1 for edges from the source side to the sink side. `flow` has none.
 
     **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
     names.
 
-    **Source:** Goldberg and Tarjan, JACM 35 (1988); all others: [Papers][papers-flow].
+    **Source:** Goldberg and Tarjan, JACM 35 (1988); more in [Papers][papers-flow].
     """
     check_network(network)
     check_name("method", method, METHODS)
@@ -111,7 +111,7 @@ def minimum_cut(
     - `network`, `capacity`, `source`, `sink`, `method`: as in `maximum_flow`.
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest nodes on the
       source side and `"sink"` the one with the most. All other minimum cuts lie between these two;
-      if they are equal, there is no other.
+      if the two are equal, the minimum cut is unique.
 
     >>> ties = jnp.array([2, 2])
     >>> for nearest in ("source", "sink"):
@@ -186,7 +186,7 @@ def _solve_in_place(
     steps: int = 0,
     reverse: bool = False,
 ) -> Flow:
-    """Solves by JAX or on this host. `reverse`: from sink to source, with reversed edges."""
+    """Solves by JAX or on this host. `reverse`: solves from sink to source, with reversed edges."""
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
     leaves = jax.tree.leaves(network)

@@ -2,18 +2,18 @@
 
 Goldberg and Tarjan (JACM 35, 1988, section 5). In each round all active nodes push simultaneously
 along all of their admissible arcs; then all nodes with remaining excess are relabelled. At
-intervals heights are set to exact distances (global relabelling): to the sink if a residual path
-leads there, else n plus the distance to the source. So excess that cannot reach the sink flows
-back, and a flow remains instead of a preflow.
+intervals heights are set to exact distances (global relabelling): the distance to the sink if a
+residual path leads there, else n plus the distance to the source. So excess that cannot reach the
+sink flows back to the source, and the final preflow is a flow.
 
-Below height n the source is an ordinary node: its initial excess is a bound on the flow, and it
-keeps what it cannot push. So no excess ever exceeds that bound.
+Below height n the source is an ordinary node. Its initial excess is an upper bound on the flow, and
+it keeps what it cannot push. So no excess ever exceeds that bound.
 
-Termination: heights never fall and stay below 2n. A round in which no height rises moves the excess
-of every active node to lower ones, so the highest active node gets lower, which happens at most 2n
-times in a row.
+Termination: heights never fall and stay below 2n. If no height rises in a round, every active node
+pushes all of its excess to lower nodes. The highest active node is then lower than before, which
+happens at most 2n times in a row.
 
-Arithmetic is in integers, for float capacities in fixed point, so nothing is rounded during the
+Arithmetic is in integers, with float capacities in fixed point, so nothing is rounded during the
 solve. Each round is a pass over all arcs.
 """
 
@@ -45,7 +45,7 @@ from jaxmatch._flow.xla_arcs import (
 
 
 class _State(NamedTuple):
-    flow: Int[Array, " a"]  # net flow: that of the opposite arc is its negative
+    flow: Int[Array, " a"]  # net flow; the opposite arc has the negative of it
     excess: Int[Array, " n"]
     height: Int[Array, " n"]
 
@@ -56,17 +56,17 @@ def solve(
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
 ) -> Flow:
-    """As documented in `maximum_flow`. The network has the batch dimensions of all, or none."""
+    """Solves as documented in `maximum_flow`. The network has all batch dimensions, or none."""
     arrays = (network.arc_ptr, network.arc_head, network.arc_partner)
     arrays += (network.edge_ptr, network.arc_edge)
-    # In a surrounding `shard_map` all arrays, and so all loop states, get the same varying axes.
+    # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
     inputs = (*arrays, source, sink, (capacity < 0).astype(jnp.int32))
     zero = 0 * sum((x.sum(dtype=jnp.int32) for x in inputs), jnp.int32(0))
     shared = None if network.batch_shape == () else 0
     one = _solve_one
     for _ in capacity.shape[:-1]:
         one = jax.vmap(one, in_axes=(0, 0, 0, 0, *[shared] * len(arrays)))
-    # Before the sum below, which flushes denormal numbers to zero.
+    # Checked before the addition below, which may flush denormal numbers to zero.
     usable = fixed_point.is_usable(capacity) & (zero == 0)
     capacity += zero.astype(capacity.dtype)
     return one(capacity, usable, source + zero, sink + zero, *(x + zero for x in arrays))
@@ -94,7 +94,7 @@ def _solve_one(
     if min(n, a) > 0:
         arcs, consistent = arcs_of(arc_ptr, arc_head, arc_partner)
         makes_sense &= consistent
-        # Flow at the terminals is summed by arc, so their arcs must be unique.
+        # Flow at the source and the sink is summed by arc, so their arcs must be unique.
         tail = arc_head[arc_partner.clip(0, a - 1)]
         again = (tail[1:] == tail[:-1]) & (arc_head[1:] <= arc_head[:-1])
         makes_sense &= ~(again & ((tail[1:] == source) | (tail[1:] == sink))).any()
@@ -120,7 +120,7 @@ def _solve_one(
 
 
 def value_dtype(capacity: np.dtype) -> np.dtype:
-    """The dtype of the value of a flow: 64 bits for integers, under x64."""
+    """The dtype of the value of a flow: for integers 64 bits under x64."""
     if jnp.issubdtype(capacity, jnp.integer):
         return np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
     return capacity
@@ -135,11 +135,11 @@ def _solve_valid(
     source_side: Bool[Array, " n"],
     valid: Bool[Array, ""],
 ) -> tuple[Array, Array, Array, Array]:
-    """Value, flow, source side, and whether it overflowed; meaningless if not valid.
+    """Returns value, flow, source side, and whether the value overflowed.
 
-    The argument `source_side` marks the source alone.
+    They mean nothing if `valid` is False. The argument `source_side` marks only the source.
     """
-    # No flow need enter the source or leave the sink.
+    # A maximum flow need not enter the source or leave the sink: such edges get capacity 0.
     used = slots.live & (arcs.head[slots.arc] != source) & (arcs.tail[slots.arc] != sink)
     of_slot = jnp.where(valid & used, capacity[slots.edge], 0)
     if jnp.issubdtype(capacity.dtype, jnp.integer):
@@ -154,18 +154,22 @@ def _solve_valid(
         return value, flow, found.source_side, overflow
 
     def solve(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        """With the capacity of a cut as a bound, whether the units were fine, and the results."""
+        """Solves with the capacity of the last cut as a bound.
+
+        Returns the value (a bound for the next solve), whether the units were fine enough, and the
+        other results.
+        """
         known = state[0]
         capacities = capacities_in_units(arcs, slots, of_slot, known, source, sink)
         found = _maximum(arcs, slots, capacities, source, sink, source_side)
         infinite = capacities.unbounded & (found.sent == capacities.bound)
-        # Then every cut is infinite, and the one with the fewest nodes is the source alone.
+        # If every cut is infinite, the cut nearest to the source has only the source on its side.
         side = jnp.where(infinite, source_side, found.source_side)
         cut = side[arcs.tail[slots.arc]] & ~side[arcs.head[slots.arc]]
         leaving = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(cut, of_slot, 0))
         value = jnp.where(infinite, jnp.inf, accurate_sum(leaving)).astype(of_slot.dtype)
         amount = fixed_point.times_power(found.units.astype(of_slot.dtype), capacities.exponent)
-        amount = jnp.where(value > 0, amount, 0)  # no flow need circulate where none arrives
+        amount = jnp.where(value > 0, amount, 0)  # if no flow arrives, none need circulate
         flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
         fine = fixed_point.is_fine(capacities.exponent, value, capacities.rounded)
         return value, fine, flow, side, ~infinite & ~jnp.isfinite(value)
@@ -173,14 +177,14 @@ def _solve_valid(
     zero = 0 * source
     endless = jnp.asarray(jnp.inf, of_slot.dtype) + zero.astype(of_slot.dtype)
     start = (endless, zero != 0, jnp.zeros_like(of_slot), source_side, zero != 0)
-    # A coarse unit finds a cut whose capacity makes the next unit fine.
+    # If the unit was too coarse, the capacity of the cut that was found makes the next one finer.
     value, _, flow, source_side, overflow = lax.while_loop(lambda state: ~state[1], solve, start)
     return value, flow, source_side, overflow
 
 
 class _Found(NamedTuple):
     sent: Int[Array, ""]
-    units: Int[Array, " e"]  # the flow on each slot
+    units: Int[Array, " e"]  # the flow on each slot (see `Slots`)
     source_side: Bool[Array, " n"]
 
 
@@ -197,7 +201,7 @@ def _maximum(
     open_back = ((_residual(capacities, state.flow) > 0) | capacities.beyond)[arcs.partner]
     distance = jnp.where(alone, 0, jnp.int32(2 * n))
     distance, _ = _breadth_first(arcs, open_back, distance, alone)
-    net = jnp.maximum(state.flow[slots.arc], 0)  # fills the edges of an arc in order
+    net = jnp.maximum(state.flow[slots.arc], 0)  # the flow of an arc fills its edges in order
     units = (net - capacities.before).clip(0, capacities.slot)
     units = jnp.where(slots.live, units, 0)
     return _Found(state.excess[sink], units, distance < 2 * n)
@@ -208,7 +212,7 @@ def _maximum(
 
 
 def _residual(capacities: Capacities, flow: Int[Array, " a"]) -> Int[Array, " a"]:
-    """Residual capacities, saturating at `most`, which no excess exceeds."""
+    """Residual capacities, saturating at `most`; no excess is greater than `most`."""
     _, most = fixed_point.integer_and_most()
     too_much = (flow < 0) & (capacities.arc > most + flow)
     return jnp.where(too_much, most, capacities.arc - flow)
@@ -217,7 +221,7 @@ def _residual(capacities: Capacities, flow: Int[Array, " a"]) -> Int[Array, " a"
 def _route(
     arcs: Arcs, capacities: Capacities, source: Int[Array, ""], sink: Int[Array, ""], n: int
 ) -> _State:
-    """A maximum flow; `excess` holds the amounts at the sink and at the source."""
+    """Finds a maximum flow. In the end only the sink and the source have excess."""
     node = jnp.arange(n, dtype=jnp.int32)
     at_source, at_sink = node == source, node == sink
     state = _State(
@@ -251,7 +255,8 @@ def _route(
         state = state._replace(
             flow=state.flow + change, excess=state.excess.at[arcs.tail].add(-change)
         )
-        # Relabel above the lowest residual neighbour. Valid heights have none two levels below.
+        # Relabel to one above the lowest residual neighbour. This lowers no node: if heights are
+        # valid, a residual neighbour is at most one level below.
         is_open = _residual(capacities, state.flow) > 0
         above = jnp.where(is_open, state.height[arcs.head] + 1, jnp.int32(2 * n))
         lowest = jnp.full_like(state.height, 2 * n).at[arcs.tail].min(above)
@@ -259,7 +264,10 @@ def _route(
         return state._replace(height=jnp.where(active(state), lowest, state.height))
 
     def phase(state: _State) -> _State:
-        """As many rounds of pushes as the search had levels, which balances their costs."""
+        """Searches, then makes as many rounds of pushes as the search had levels.
+
+        This balances the costs of searches and pushes.
+        """
         state, levels = relabel_globally(state)
         return lax.while_loop(
             lambda carry: (carry[1] > 0) & active(carry[0]).any(),
@@ -273,10 +281,9 @@ def _route(
 def _breadth_first(
     arcs: Arcs, is_open: Bool[Array, " a"], height: Int[Array, " n"], seeds: Bool[Array, " n"]
 ) -> tuple[Array, Array]:
-    """Sets heights to that of the seeds plus the distance to them, and counts the levels.
+    """Sets unknown heights to the height of the seeds plus the distance to them along open arcs.
 
-    All seeds have the same height. Distances are along open arcs. Only heights of 2n, which stand
-    for unknown, are replaced.
+    All seeds have the same height. An unknown height is 2n. Also returns the number of levels.
     """
     unknown = 2 * height.size
 

@@ -11,21 +11,24 @@ from jaxmatch._flow import fixed_point
 
 
 class Arcs(NamedTuple):
-    """Tail, head and opposite of each arc, in range even for an invalid network."""
+    """The arcs of a network; all indices are in range, even if the network is invalid."""
 
     tail: Int[Array, " a"]
     head: Int[Array, " a"]
-    partner: Int[Array, " a"]
-    position: Int[Array, " a"]  # among the arcs of its node
+    partner: Int[Array, " a"]  # the opposite arc
+    position: Int[Array, " a"]  # index among the arcs of its tail
 
 
 class Slots(NamedTuple):
-    """The edges in the order of their arcs, in range. Self-loops have no arc and are not live."""
+    """The edges in the order of their arcs; all indices are in range.
+
+    Self-loops have no arc and are not live.
+    """
 
     edge: Int[Array, " e"]
     arc: Int[Array, " e"]
     live: Bool[Array, " e"]
-    position: Int[Array, " e"]  # among the edges of its arc
+    position: Int[Array, " e"]  # index among the edges of its arc
 
 
 class Capacities(NamedTuple):
@@ -34,11 +37,11 @@ class Capacities(NamedTuple):
     slot: Int[Array, " e"]
     before: Int[Array, " e"]  # sum of the earlier slots of the same arc
     arc: Int[Array, " a"]
-    beyond: Bool[Array, " a"]  # the sum saturated: more than any flow can use
-    bound: Int[Array, ""]  # upper bound on the flow, the initial excess of the source
-    unbounded: Bool[Array, ""]  # a flow that reaches `bound` is infinite
-    exponent: Int[Array, ""]  # of a unit, as a power of two
-    rounded: Bool[Array, ""]  # a capacity is no multiple of the unit
+    beyond: Bool[Array, " a"]  # whether the sum saturated: no flow can use it all
+    bound: Int[Array, ""]  # upper bound on the flow; initial excess of the source
+    unbounded: Bool[Array, ""]  # whether a flow that reaches `bound` is infinite
+    exponent: Int[Array, ""]  # a unit is 2^exponent
+    rounded: Bool[Array, ""]  # whether a finite capacity up to the bound was rounded
 
 
 def rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
@@ -47,7 +50,7 @@ def rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
 
 
 def _owner(ptr: Int[Array, " k+1"], size: int) -> Int[Array, " size"]:
-    """The segment of each entry: the number of segments that end at it or before."""
+    """The segment of entry k: the number of segments that end at k or before."""
     ends = jnp.zeros_like(ptr, shape=(size,)).at[ptr[1:]].add(1, mode="drop")
     return ends.cumsum(dtype=jnp.int32)
 
@@ -99,11 +102,14 @@ def capacities_in_units(
     source: Int[Array, ""],
     sink: Int[Array, ""],
 ) -> Capacities:
-    """In fixed point, with a bound on the flow: the capacity at the source, at the sink, or of a
-    known cut."""
+    """Float capacities in fixed point.
+
+    The bound on the flow is the least of three: the capacity at the source, the capacity at the
+    sink, and `known`, the capacity of a known cut or +inf.
+    """
     integer, _ = fixed_point.integer_and_most()
     info = jnp.finfo(of_slot.dtype)
-    # The capacity of the cut was rounded, perhaps to less than the flow.
+    # `known` was rounded and may be below the flow, so raise it by a few roundings.
     known = jnp.where(known < jnp.inf, jnp.minimum(known * (1 + 4 * info.eps), info.max), known)
     at_ends = _at_ends(arcs, slots, of_slot, source, sink)
     exponent, nothing, unbounded = _unit(at_ends[0], at_ends[1], known, of_slot)
@@ -124,7 +130,7 @@ def capacities_in_units(
 def _at_ends(
     arcs: Arcs, slots: Slots, x: Num[Array, " e"], source: Int[Array, ""], sink: Int[Array, ""]
 ) -> Num[Array, "2 e"]:
-    """The slots out of the source, and those into the sink; 0 elsewhere."""
+    """x of the slots out of the source, then x of the slots into the sink; 0 elsewhere."""
     leaves, reaches = arcs.tail[slots.arc] == source, arcs.head[slots.arc] == sink
     return jnp.stack([jnp.where(leaves, x, 0), jnp.where(reaches, x, 0)])
 
@@ -166,7 +172,7 @@ def _unit(
     known: Float[Array, ""],
     of_slot: Float[Array, " e"],
 ) -> tuple[Array, Array, Array]:
-    """The exponent of the unit, whether no flow is possible, and whether none bounds it."""
+    """The exponent of the unit, whether no flow is possible, and whether no bound is finite."""
     sums = [fixed_point.exponent_of_sum(x) for x in (out_of, into)]
     infinite = [(x == jnp.inf).any() for x in (out_of, into)]
     is_known = known < jnp.inf
@@ -177,6 +183,6 @@ def _unit(
     bounds.append(jnp.where(is_known, fixed_point.frexp(jnp.where(is_known, known, 1))[1], far))
     finite = fixed_point.exponent_of_sum(of_slot)[0]
     exponent = jnp.where(unbounded, finite, jnp.minimum(jnp.minimum(*bounds[:2]), bounds[2]))
-    # One more unit: the bound is the sum of all finite capacities plus 1.
+    # If unbounded, `bound` is the sum of all finite capacities plus 1, which may need one more bit.
     exponent += unbounded.astype(exponent.dtype) - fixed_point.bits_of_bound()
     return exponent, nothing, unbounded

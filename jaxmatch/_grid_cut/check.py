@@ -1,6 +1,6 @@
 """`check_grid_cut`: verifies a minimum cut of a grid by a flow in the network of the grid.
 
-Shares no code with the solvers of grids, not even the order of the directions.
+It shares only checks of arguments with the grid solvers: even the order of directions is repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_grid_cut(
 ) -> MinimumCutCheck:
     """Verify a result of [`grid_cut`][jaxmatch.grid_cut], in jit or out of it.
 
-    As in [`check_minimum_cut`][jaxmatch.check_minimum_cut], on the network of the grid.
+    Works as [`check_minimum_cut`][jaxmatch.check_minimum_cut], on the network of the grid.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> image, smooth = jnp.array([[9, 8, 1], [9, 2, 1]]), jnp.full((2, 2, 3), 3)
@@ -60,8 +60,8 @@ def check_grid_cut(
 
     **Returns:** a [`MinimumCutCheck`][jaxmatch.MinimumCutCheck].
 
-    **Time and memory:** those of `maximum_flow` with two edges per cell and one per arc between
-    cells, about 10 times those of `grid_cut`. The network is built on the host.
+    **Time and memory:** as for `maximum_flow` with two edges per cell and one per arc between
+    cells, about 10 times as much as for `grid_cut`. The network is built on the host.
 
     **Raises:** as `grid_cut`, and `ValueError` if the network has 2^30 edges or more.
     """
@@ -120,13 +120,16 @@ def _check_batch(
 
 class _GridNetwork(NamedTuple):
     network: FlowNetwork
-    entry: Any  # `i64[a]`: the index into the flattened `pairwise` of each edge between cells
+    entry: Any  # `int[a]`: for each edge between cells, its index in the flattened `pairwise`
 
 
 @lru_cache(maxsize=4)
 def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwork:
-    """Nodes: the cells, source, sink. Edges: from the source to each cell, from each cell to the
-    sink, and between cells."""
+    """The network of a grid.
+
+    Nodes are the cells, then source and sink. Edges lead from the source to each cell, then from
+    each cell to the sink, then between cells.
+    """
     cells = np.arange(np.prod(grid, dtype=np.int64)).reshape(grid)
     n = cells.size
     tails, heads, entries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, int)]
@@ -147,6 +150,7 @@ def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwor
     tail = np.concatenate([np.full(n, n), every, *tails])
     head = np.concatenate([every, np.full(n, n + 1), *heads])
     network = network_on_host(tail, head, n + 2)
-    # JAX keeps a lowered constant, whose int64 would be int32 in the programs without x64.
+    # JAX caches a constant as it is lowered, and lowers int64 to int32 without x64. Programs with
+    # and without x64 share this constant, so it is int32 where possible.
     entry, pairs = np.concatenate(entries), arcs * n
     return _GridNetwork(network, entry.astype(np.int32) if pairs < 2**31 else entry)

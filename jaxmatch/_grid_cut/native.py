@@ -1,4 +1,4 @@
-"""The native call for minimum cuts of grids."""
+"""The call of the native target for minimum cuts of grids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def grid_cut(
     method: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."], Int[Array, "..."]]:
-    """Value, source side and status of every problem of the batch, in one native call."""
+    """Solves every problem of the batch in one native call: value, source side and status."""
     rank = 3 if connectivity == 6 else 2
     grid = source.shape[source.ndim - rank :]
     integral = jnp.issubdtype(source.dtype, jnp.integer)

@@ -48,10 +48,11 @@ def grid_cut(
 ) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
-    Puts each cell (a pixel or voxel) on the source side or the sink side at least total cost. A
-    cell on the sink side costs its `source_capacity`, a cell on the source side its
-    `sink_capacity`, and neighbours on different sides the `pairwise` capacity of the arc from the
-    source side to the sink side. All other leading dimensions are batch, solved by one native call.
+    Puts each cell (a pixel or voxel) on the source side or the sink side such that the total cost
+    is smallest. A cell on the sink side costs its `source_capacity`, and a cell on the source side
+    its `sink_capacity`. Two neighbours on different sides cost the `pairwise` capacity of the arc
+    from the source side to the sink side. Other leading dimensions are batch, solved by one native
+    call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
@@ -66,10 +67,10 @@ def grid_cut(
     **Arguments:**
 
     - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6;
-      int32 to float64 (smaller ones are widened). +inf fixes a cell to a side (a hard seed).
+      int32 to float64 (smaller dtypes are widened). +inf fixes a cell to a side (a hard seed).
     - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: entry `[..., k, i]` is the capacity of
       the arc from cell i to its neighbour in direction k, see [Directions][grid-directions]. K is
-      `connectivity`, or half of it if an entry is for both arcs.
+      `connectivity`, or half of it if each entry is for both arcs between two cells.
     - `connectivity`: 4 (the default) or 8 neighbours in two dimensions, 6 in three.
     - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
       [Methods][grid-cut-methods].
@@ -79,17 +80,17 @@ def grid_cut(
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut], verified by
     [`check_grid_cut`][jaxmatch.check_grid_cut].
 
-    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. Without a finite cut
-    the value is +inf.
+    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. If there is no finite
+    cut, the value is +inf.
 
     **Exact:** integers; floats in fixed point, see [Guarantees][exact].
 
-    **Gradient:** of `value`, with respect to all three: 1 for an arc of the cut and 0 otherwise.
+    **Gradient:** of `value` by all three capacities: 1 for an arc of the cut and 0 otherwise.
 
     **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, 2^28 cells or
     more, and unknown names.
 
-    **Source:** Boykov and Jolly, ICCV 2001 (the model); all others: [Papers][papers-flow].
+    **Source:** Boykov and Jolly, ICCV 2001 (the model); more in [Papers][papers-flow].
     """
     connectivity = as_connectivity(connectivity)
     check_name("method", method, _METHODS)
@@ -136,7 +137,7 @@ def as_capacities(
     connectivity: int,
     place: Place,
 ) -> tuple[Array, Array, Array]:
-    """Converts all three to one dtype and one batch shape."""
+    """Converts the three capacities to one dtype and one batch shape."""
     names = ("source_capacity", "sink_capacity", "pairwise")
     inputs = (source_capacity, sink_capacity, pairwise)
     arrays = [as_array(name, x, place) for name, x in zip(names, inputs, strict=True)]
@@ -214,7 +215,7 @@ def _reversed(
 
 
 def _other_side(cut: MinimumCut, connectivity: int) -> MinimumCut:
-    """The cut with the sides of the reversed grid exchanged."""
+    """Turns a cut of the reversed grid into a cut of the grid, by exchanging its sides."""
     rank = 3 if connectivity == 6 else 2
     solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in range(rank)))]
     return cut.replace(source_side=~cut.source_side & solved)
@@ -224,7 +225,7 @@ def _other_side(cut: MinimumCut, connectivity: int) -> MinimumCut:
 def _solve(
     source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str, reverse: bool
 ) -> MinimumCut:
-    """The native solver where the platform has one, chosen at lowering; the twin elsewhere."""
+    """Calls the native solver of the platform, chosen at lowering, or else the pure-JAX twin."""
     cpu, cuda = _METHODS[method]
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
     call = partial(native.grid_cut, connectivity=connectivity)
@@ -264,7 +265,7 @@ def _value_jvp(
 
 
 def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
-    """Which entries of `pairwise`, with `arcs` per cell, belong to the cut."""
+    """Which entries of a `pairwise` with `arcs` entries per cell belong to the cut."""
     crossing = []
     for step in _xla_grid_cut.steps(connectivity)[:arcs]:
         # A missing neighbour is on neither side.

@@ -1,14 +1,16 @@
 """The pure-JAX solver for minimum cuts of grids on any platform.
 
-Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays: all cells with
-excess push along one direction after the other, then all that still have excess are relabelled, and
-at intervals every height is set to the exact distance. The flow runs backwards, from the sink to
-the source. In the reversed residual graph, the cells that can still reach the source in the end are
-those that residual arcs reach from the source: the source side of the source-most cut.
+Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays. In each round all
+cells with excess push, along one direction after the other. Then all cells that still have excess
+are relabelled. At intervals every height is set to the exact distance.
+
+All arcs are reversed, so that flow runs from the sink to the source. At the end, some cells can
+still reach the source in the reversed residual graph. In the original graph the source can reach
+them, so they form the source side of the minimum cut nearest to the source.
 
 Invariant: heights are valid (no residual arc leads down by more than one) and only rise. A push
-keeps them valid, as nothing else moves in its direction at the same time. Relabelling a cell keeps
-them valid, as neighbours only rise meanwhile. So there are O(n²) rounds (their theorem 6.2).
+keeps them valid, as it opens only an arc that leads up. Relabelling keeps them valid, as heights of
+neighbours only rise at the same time. So there are O(n²) rounds (theorem 6.2 of the paper).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _FIRST_HALF = {
     8: [(0, 1), (1, 0), (1, 1), (1, -1)],
 }
 _ROUNDS = 24  # between two global relabellings
-_FAR = 1 << 30  # the height of cells that cannot reach a deficit
+_FAR = 1 << 30  # the height of cells that cannot reach a deficit (a cell with negative excess)
 
 
 def steps(connectivity: int) -> list[tuple[int, ...]]:
@@ -42,7 +44,7 @@ def steps(connectivity: int) -> list[tuple[int, ...]]:
 
 
 def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
-    """The entry of each cell's neighbour, `fill` for a missing one. Grid dimensions are last."""
+    """The entry of x at each cell's neighbour; `fill` if there is none. The grid comes last."""
     rank, batch = len(step), x.ndim - len(step)
     padded = jnp.pad(x, [(0, 0)] * batch + [(1, 1)] * rank, constant_values=fill)
     return lax.dynamic_slice(padded, [0] * batch + [1 + step[k] for k in range(rank)], x.shape)
@@ -52,11 +54,11 @@ def solve(
     source: Num[Array, "..."], sink: Num[Array, "..."], pairwise: Num[Array, "..."],
     *, connectivity: int,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Value, source side and status, as documented in `grid_cut`."""
+    """Returns value, source side and status, as documented in `grid_cut`."""
     solve_one = partial(_solve_one, connectivity=connectivity)
     for _ in source.shape[: -len(steps(connectivity)[0])]:
         solve_one = jax.vmap(solve_one)
-    # In a surrounding `shard_map` all three, and so all loop states, get the same varying axes.
+    # `zero` gives all three, and so all loop states, the same varying axes in a `shard_map`.
     zero = jnp.where(False, sum(x.sum(dtype=x.dtype) for x in (source, sink, pairwise)), 0)
     return solve_one(*(x + zero.astype(x.dtype) for x in (source, sink, pairwise)))
 
@@ -68,7 +70,7 @@ def _solve_one(
     moves = steps(connectivity)
     half = len(moves) // 2
     exists = [neighbours(jnp.ones_like(source, bool), step) for step in moves]
-    # The arc from each cell in direction k; arcs that leave the grid are 0, even if NaN was given.
+    # arcs[k]: the arc of each cell in direction k. Arcs that leave the grid are 0, even if NaN.
     arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
     if len(arcs) == half:
         arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
@@ -79,11 +81,15 @@ def _solve_one(
     to_units = _units_of_floats if floats else _units_of_integers
 
     def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The capacity of a cut, which bounds the next attempt; whether this one stands; its
-        results."""
+        """Solves in units that depend on the capacity of the last cut.
+
+        Returns the capacity of the cut found, which bounds the next attempt, whether this attempt
+        is final, and its results.
+        """
         units = to_units(source, sink, arcs, moves, state[0])
         usable = valid & ~units.overflow
-        # Reversed: the arc of a cell is that of its neighbour, and the sink supplies the excess.
+        # All arcs are reversed: the arc from a neighbour becomes the arc to it, and cells with more
+        # sink capacity have the excess.
         residual = jnp.where(usable, jnp.stack(_into(units.arcs, moves)), 0)
         height = _push_relabel(jnp.where(usable, -units.excess, 0), residual, jnp.array(moves))
         side = usable & (height < _FAR)
@@ -116,9 +122,9 @@ def _widest(kind: type) -> jnp.dtype:
 
 
 def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
-    """Returns the sum of integers and whether it is below `limit`. The limit must fit the dtype."""
+    """The sum of integers, and whether it is below `limit` (less than 2^bits of their dtype)."""
     bits = 8 * terms[0].dtype.itemsize
-    # Digits are narrow enough that sums of up to 2^23 or 2^31 of them do not overflow.
+    # Digits are narrow enough that up to 2^23 of them (2^31 in 64 bits) add up without overflow.
     width = 8 if bits == 32 else 32
     total = jnp.stack([x.sum(dtype=x.dtype) for x in terms]).sum(dtype=terms[0].dtype)
     carry, digits = jnp.zeros_like(total), []
@@ -126,7 +132,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
         digit = sum(((x >> low) & ((1 << width) - 1)).sum(dtype=x.dtype) for x in terms) + carry
         digits.append(digit & ((1 << width) - 1))
         carry = digit >> width
-    # Comparison from the most significant digit.
+    # Compare digits, from the most significant one on.
     fits, equal = jnp.zeros_like(total, bool), carry == 0
     for at in range(len(digits) - 1, -1, -1):
         of_limit = limit >> (width * at) & ((1 << width) - 1)
@@ -142,12 +148,15 @@ class _Units(NamedTuple):
     arcs: list[Array]
     overflow: Bool[Array, ""]
     given: tuple[Array, Array, list[Array]]  # source, sink and arcs as floats
-    around: Int[Array, ""]  # 2^around exceeds the sum of the capacities around each cell
-    rough: Bool[Array, ""]  # integers in units of more than 1
+    around: Int[Array, ""]  # 2^around exceeds the sum of all capacities at any cell
+    rough: Bool[Array, ""]  # whether integers were rounded to units above 1
 
     def are_fine(self, cut: Float[Array, ""], known: Float[Array, ""]) -> Bool[Array, ""]:
-        """Whether the answer stands whose cut has this capacity: the unit is at most 2^-50 of it,
-        without x64 2^-26, or not much less than the last cut."""
+        """Whether a result whose cut has this capacity is final.
+
+        It is final if the unit is at most 2^-50 of the capacity (2^-26 without x64). It is also
+        final if the last cut had at most twice this capacity: the next unit would hardly be finer.
+        """
         slack = 7 if self.excess.dtype == jnp.int64 else 2
         small = self.around <= frexp(jnp.where(jnp.isfinite(cut), cut, 1))[1] + slack
         return ~self.rough & (small | (cut == 0) | ~jnp.isfinite(cut) | (known <= 2 * cut))
@@ -157,9 +166,10 @@ def _units_of_integers(
     source: Int[Array, "..."], sink: Int[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]], known: Float[Array, ""],
 ) -> _Units:  # fmt: skip
-    """Exact, with what exceeds the bound of all flow clipped to it.
+    """Integer capacities in units of 1, clipped to a bound on the flow.
 
-    Where sums could overflow, a cut in rough units comes first, whose capacity becomes the bound.
+    If sums could overflow, the first attempt uses the rough units of `_units_of_floats`. The
+    capacity of the cut that it finds is the bound of the next attempt.
     """
     real, integer = _widest(float), _widest(int)
     source, sink = source.astype(integer), sink.astype(integer)
@@ -171,7 +181,7 @@ def _units_of_integers(
     )
     most = 2.0**59 if integer == jnp.int64 else 2.0**30
     is_known = known < jnp.inf
-    # Above all flow, although the capacity of the cut was rounded.
+    # An upper bound on the flow, although the capacity of the last cut was rounded.
     limit = jnp.where(is_known, known * (1 + 2.0**-20) + 1, most).astype(real)
     whole = jnp.minimum(limit, most * (1 - 2.0**-20)).astype(integer) + 1
     if integer == jnp.int64:
@@ -199,7 +209,7 @@ def _units_of_integers(
 
 
 def _around(arcs: list[Array], moves: list[tuple[int, ...]], excess: Array) -> Array:
-    """The largest sum of the arcs and the excess of a cell."""
+    """The largest sum, over the cells, of all arcs from and to a cell and of its excess."""
     return (sum(arcs) + sum(_into(arcs, moves)) + excess).max(initial=0)
 
 
@@ -207,9 +217,11 @@ def _units_of_floats(
     source: Float[Array, "..."], sink: Float[Array, "..."], arcs: list[Array],
     moves: list[tuple[int, ...]], known: Float[Array, ""],
 ) -> _Units:  # fmt: skip
-    """As ffi/grid_cut/fixed_point.h: capacities are rounded down to units; those above the bound of
-    all flow become the bound plus one unit. Numbers are first scaled by the power of two of the
-    bound. Relevant ones are of that order, so no sum overflows. A known cut is a bound.
+    """Float capacities in units, as in ffi/grid_cut/fixed_point.h.
+
+    Capacities are rounded down to units. Those above the bound on the flow become the bound plus
+    one unit. All numbers are first divided by the power of two of the bound, so that sums of
+    relevant numbers do not overflow. The capacity of a known cut is such a bound.
     """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29
@@ -217,7 +229,7 @@ def _units_of_floats(
     given = (source, sink, [arc.astype(real) for arc in arcs])
     arcs = given[2]
     surplus = jnp.where(source == sink, 0, source - sink)
-    # The rounding error of its magnitude (Dekker).
+    # The rounding error of the magnitude of `surplus` (Dekker).
     more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
     rest = jnp.where(more < jnp.inf, (more - jnp.abs(surplus)) - less, 0)
 
@@ -254,7 +266,7 @@ def _units_of_floats(
 
     beyond = whole(in_units(bound)) + 1
     units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
-    # The rounding error of the difference can be many units.
+    # The rounding error of `surplus`, in `rest`, can be many units.
     size = in_units(jnp.abs(surplus))
     left = size - jnp.floor(size) + times_power(rest, -unit)
     size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
@@ -273,7 +285,7 @@ def _capacity(
     side: Bool[Array, "..."], source: Array, sink: Array, arcs: list[Array],
     moves: list[tuple[int, ...]],
 ) -> tuple[Array, Bool[Array, ""]]:  # fmt: skip
-    """The capacity of a cut in the given numbers, and whether it fits the dtype of values."""
+    """The capacity of a cut, computed from the given numbers, and whether it fits its dtype."""
     terms = [jnp.where(side, sink, source)]
     terms += [
         jnp.where(side & ~neighbours(side, step), arc, 0)
@@ -289,7 +301,7 @@ def _capacity(
 
 
 def _zero_value(source: Array) -> Array:
-    """0 in the dtype of values."""
+    """0 in the dtype of the value of a cut."""
     integral = jnp.issubdtype(source.dtype, jnp.integer)
     return jnp.zeros_like(source, _widest(int) if integral else source.dtype, shape=())
 
@@ -301,7 +313,7 @@ def _zero_value(source: Array) -> Array:
 def _push_relabel(
     excess: Int[Array, "..."], residual: Int[Array, "k ..."], moves: Int[Array, "k rank"]
 ) -> Int[Array, "..."]:  # fmt: skip
-    """The distance of each cell to a deficit in the residual graph of a maximum preflow."""
+    """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
     count = len(moves)
 
     def one_above_lowest(height: Array, residual: Array) -> Array:

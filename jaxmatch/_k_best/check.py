@@ -1,4 +1,4 @@
-"""Verifies a list of assignments. Shares no code with the solvers."""
+"""Verifies a list of assignments by code that the solvers do not share."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class KBestCheck(Check):
     - `valid`: `bool[...]`, the list holds `count` different assignments, at least one, and nothing
       else. Each is feasible, its cost is the sum of its pairs up to a rounding, and the costs are
       in order.
-    - `optimal`: `bool[...]`, valid, and the duals prove that no assignment is better than the
-      first: `gap` is within the rounding of costs and duals, see [Checks][optimal].
-    - `gap`: `f[...]`, a proved bound on the cost of the first one − optimum, +inf where nothing is
-      proved.
+    - `optimal`: `bool[...]`, the list is valid, and the duals prove that no assignment is better
+      than the first: `gap` is within the rounding of costs and duals, see [Checks][optimal].
+    - `gap`: `f[...]`, a proved bound on (cost of the first assignment − optimum), +inf where
+      nothing is proved.
     """
 
     valid: Bool[Array, "..."]
@@ -79,8 +79,8 @@ def check_k_best(
     - `result`: the solver's result. `col4row`, `row4col`, `cost`, `count` and `col_dual` are read.
 
     **Returns:** a [`KBestCheck`][jaxmatch.KBestCheck]. The duals prove that no assignment is better
-    than the first one. To prove that none is missing after it would take as long as to find the
-    list.
+    than the first one. Proving that no later assignment is missing would take as long as finding
+    the list.
 
     **Time and memory:** O(n·m + k (n log k + m)) operations.
 
@@ -120,7 +120,7 @@ def _check_batch(
         cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
     )
     reduce, blocks = passes(cost, bound, col4row, maximize)
-    # Of the whole batch: under `vmap` its branch would not go with explicit axes of a mesh.
+    # Not under `vmap`: the branch in `verify` would not work with a mesh of explicit axes.
     first = bound.verify(reduce, col4row, row4col, result.col_dual, blocks)
     one = partial(_check_one, maximize=maximize)
     return over_problems(one, cost.shape[:-2], cost, bound.rows, bound.cols, result, first)
@@ -135,7 +135,7 @@ def _check_one(
     *,
     maximize: bool,
 ) -> KBestCheck:
-    """`rows`, `cols`: those that exist. `first`: the check of the first assignment."""
+    """`rows`, `cols`: which rows and columns exist. `first`: the check of the first assignment."""
     col4row, row4col = result.col4row, result.row4col
     xp, k = module_of(cost), result.cost.size
     listed = xp.arange(k, dtype=jnp.int32) < result.count
@@ -157,12 +157,12 @@ def _check_one(
 def _are_costs(
     value: Float[Array, " k"], cost: Array, col4row: Int[Array, "k n"], maximize: bool
 ) -> Bool[Array, " k"]:
-    """Whether all pairs are allowed, and each value is the sum of their costs, rounded."""
+    """Whether the pairs of each assignment are allowed, and its value is their rounded cost."""
     xp, matched, at = module_of(cost), col4row >= 0, col4row.T
     parts = [take(x, at).T for x in split(cost, maximize) if x is not None]
     allowed = (~matched | xp.isfinite(parts[0])).all(1)
     terms = xp.concatenate([xp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
-    # Sums must not overflow; a value that is infinite was rounded.
+    # Scale costs so that sums do not overflow. An infinite value is one that overflowed its dtype.
     info, count = jnp.finfo(value.dtype), terms.shape[1] + 1
     large = xp.abs(terms).max(initial=0) > float(jnp.finfo(terms.dtype).max) / (4 * count)
     scale = xp.where(large, 0.25 / (1 << count.bit_length()), 1.0).astype(terms.dtype)
@@ -170,7 +170,7 @@ def _are_costs(
     low, high = sum_down(terms), 0 - sum_down(-terms)
     low, high = xp.minimum(low, most), xp.maximum(high, -most)
     value = (value.astype(low.dtype) * scale).clip(-most, most)
-    # XLA may flush denormal numbers to 0.
+    # The slack covers denormal numbers that XLA flushes to 0.
     slack = float(info.eps) * xp.abs(value) + count * 2 * flushed_to(cost.dtype, cost)
     rounded = ((low <= value) | (low - slack <= value)) & (
         (value <= high) | (value <= high + slack)
@@ -186,7 +186,7 @@ def _are_different(col4row: Int[Array, "k n"], listed: Bool[Array, " k"]) -> Boo
     places = jnp.arange(listed.size, dtype=jnp.int32)
 
     def refine(group: Array, col: Array) -> tuple[Array, None]:
-        """Groups of assignments that are equal so far, by one more row."""
+        """Splits groups of assignments that are equal so far by their columns in one more row."""
         order = jnp.lexsort((col, group))
         a, b = group[order], col[order]
         begins = (a[1:] != a[:-1]) | (b[1:] != b[:-1])

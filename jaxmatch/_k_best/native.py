@@ -1,4 +1,4 @@
-"""The target that solves batches of k best assignments."""
+"""The call of the native target that finds k best assignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jaxmatch._k_best.result import KBestAssignments
 
 
 def fits_cuda(problem: AssignmentProblem, k: int) -> bool:
-    """Whether the CUDA kernel takes lists and problems of this size."""
+    """Whether the CUDA kernel supports lists and problems of this size."""
     sizes = problem.cost.shape[-2:]
     longest = 0 if is_symbolic(sizes) else max(sizes)
     return longest <= most("k_best.longest_side") and k <= most("k_best.longest_list")
@@ -33,7 +33,7 @@ def k_best(
 def counted(
     problem: AssignmentProblem, k: int, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> tuple[KBestAssignments, Array]:
-    """The result, and the numbers of searches and of rows that these scanned, `i32[..., 2]`."""
+    """The result, and `i32[..., 2]`: the number of searches and the number of rows they scanned."""
     optional = {"row_mask": problem.row_mask, "col_mask": problem.col_mask}
     operands = [x for x in optional.values() if x is not None]
     n, m = problem.cost.shape[-2:]

@@ -14,16 +14,17 @@ from jaxmatch._common.typing import Array, Float, Int
 class KBestAssignments(Result):
     """The result of [`k_best_assignments`][jaxmatch.k_best_assignments]; leading `...` is batch.
 
-    `res[b]` is problem b of a batch. Its list has k places, of which the first `count` are filled;
-    the others have indices −1 and cost NaN.
+    `res[b]` is problem b of a batch. Its list has k places, of which the first `count` are filled.
+    Places after these have indices −1 and cost NaN.
 
     - `col4row`: `i32[..., k, n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., k, m]`, the row of each column, −1 where unmatched.
     - `cost`: `f[..., k]`, the costs in order; the only field with a gradient.
     - `count`: `i32[...]`, how many of the k assignments exist.
-    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the first one.
-    - `gap`: `f[...]`, a proved bound on how much each cost of the list differs from the one that
-      belongs there, before `cost` is rounded to its dtype.
+    - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the first
+      assignment optimal.
+    - `gap`: `f[...]`, a proved bound on the difference of each listed cost from the exact cost at
+      its place, before `cost` is rounded to its dtype.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status]; `OPTIMAL` if there is an assignment.
 
     If `status` is not `OPTIMAL`, the list is empty and all numbers are NaN.

@@ -56,32 +56,32 @@ def k_best_assignments(
 
     **Arguments:**
 
-    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair, and a
-      number far above all others comes last.
-    - `k`: how many assignments to list, static, from 1 to 2^27. There may be fewer: `count` says
-      how many there are.
+    - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
+      Assignments with a cost far above all others come last.
+    - `k`: how many assignments to list, a static integer from 1 to 2^27. There may be fewer:
+      `count` says how many there are.
     - `maximize`: list the greatest totals; −inf then forbids a pair.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
       does not exist.
     - `method`: `"auto"`, `"murty"` or `"xla"`, see [Methods][k-best-methods].
 
     **Returns:** a [`KBestAssignments`][jaxmatch.KBestAssignments], verified by `check_k_best`.
-    Its duals prove the first.
+    Its duals prove that the first assignment is optimal.
 
     **Status:** `OPTIMAL` if there is an assignment, `INFEASIBLE` if there is none, `INVALID_COST`,
     `OVERFLOW`; see [statuses][].
 
-    **Exact:** integers. Each cost of floats may be off by up to `gap`, see [Guarantees][exact].
+    **Exact:** integers. With floats, each cost may be off by up to `gap`, see [Guarantees][exact].
 
-    **Deterministic:** the same call gives the same bits. Another platform may list other ones of
-    several with the same cost.
+    **Deterministic:** the same call gives the same bits. Among assignments of equal cost, another
+    platform may list different ones.
 
-    **Gradient:** of `res.cost[..., r]`: the permutation matrix of the assignment at that place.
+    **Gradient:** of `res.cost[..., r]`: the permutation matrix of assignment r.
 
-    **Raises:** `ValueError` for shapes that do not fit, a k that is no such integer, and unknown
-    methods; `TypeError` for other dtypes.
+    **Raises:** `ValueError` for shapes that do not fit, an invalid k, and unknown methods;
+    `TypeError` for other dtypes.
 
-    **Source:** Murty, Operations Research 16 (1968); all others: [Papers][papers-sparse].
+    **Source:** Murty, Operations Research 16 (1968); more in [Papers][papers-sparse].
     """
     check_name("method", method, _METHODS)
     k = as_count("k", k)

@@ -1,4 +1,8 @@
-"""The pure-JAX solver of k best assignments for any platform: the partition of Murty (1968)."""
+"""The pure-JAX solver of k best assignments for any platform (Murty, 1968).
+
+A node is a subproblem, in which some pairs are forced or forbidden, with its best assignment. Once
+a node is listed, child nodes share out all other assignments of its subproblem.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +22,17 @@ from jaxmatch._k_best.result import KBestAssignments
 
 
 class _Nodes(NamedTuple):
-    """Subproblems, each with its best assignment, if it has one."""
+    """Nodes: subproblems, each with its best assignment if it has one."""
 
     exists: Bool[Array, " k"]
-    cost: Float[Array, " k"]  # of the assignment, negated when maximising
-    error: Float[Array, " k"]  # a bound on cost - optimum of the subproblem, and of its roundings
+    cost: Float[Array, " k"]  # cost of the best assignment, negated when maximising
+    error: Float[Array, " k"]  # a bound on cost - optimum of the subproblem, including roundings
     col4row: Int[Array, "k n"]
     row4col: Int[Array, "k m"]
     allowed: Bool[Array, "k n m"]
 
 
-# Subproblems, and the least cost that one of those left out might have.
+# The nodes that are kept, and a lower bound on the costs of all nodes that were dropped.
 _State = tuple[_Nodes, "Array"]
 
 
@@ -58,13 +62,13 @@ def solve(
 
     def list_of(res: Assignment, allowed: Array, usable: Array) -> _Nodes:
         exists = usable & (res.status == Status.OPTIMAL)
-        # Each of two assignments may differ by a rounding of each cost, and by that of their sum.
+        # Twice, for the two assignments compared: each cost may be rounded, and so may their sum.
         error = res.gap + 2 * (_sum_error(cost, res) + min(n, m) * low.astype(res.gap.dtype))
         error = jnp.where(exists, error, 0)
         return _Nodes(exists, sign * res.cost, error, res.col4row, res.row4col, allowed)
 
     def partition(r: Array, state: _State) -> _State:
-        """Node r is the next of the list. All others of its subproblem belong to its children."""
+        """Lists node r. Its children get all other assignments of its subproblem."""
         nodes, bound = state
         allowed = _children(nodes.allowed[r], nodes.col4row[r])
         res = jax.vmap(best_of)(allowed)
@@ -83,10 +87,10 @@ def solve(
     )
     start = vary_alike((nodes, jnp.full_like(first.gap, jnp.inf)), (nodes, first))
     nodes, bound = lax.fori_loop(0, places - 1, partition, start)
-    # Sums of rounded numbers may have found them in another order.
+    # Nodes may have been listed out of order, because costs are sums of rounded numbers.
     order = _order(nodes, jnp.zeros_like(nodes.exists))
     nodes = jax.tree.map(lambda x: x[order], nodes)
-    # What is left out may be better than it seems, but counts only where it is among the least.
+    # A dropped node may cost as little as `bound`. This matters if the last listed cost is higher.
     within = nodes.exists & (nodes.cost < jnp.inf)
     last = jnp.where(within, nodes.cost, -jnp.inf).max(initial=-jnp.inf)
     gap = jnp.maximum(nodes.error.max(initial=0), jnp.maximum(last - bound, 0))
@@ -110,7 +114,7 @@ def solve(
 
 
 def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."]:
-    """Of the cost of an assignment, or of each of a batch of them."""
+    """The error of the summed cost of an assignment, or of each of a batch of assignments."""
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
 
@@ -122,14 +126,14 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
 
 
 def _least_costs(nodes: _Nodes) -> Float[Array, " k"]:
-    """What the best assignment of each might cost; +inf beyond the range of floats, and if none."""
+    """A lower bound on the cost of each node, +inf if it is empty or its cost overflowed."""
     rounding = 2 * float(jnp.finfo(nodes.cost.dtype).eps) * jnp.abs(nodes.cost)
     below = jnp.where(nodes.error > 0, nodes.error + rounding, 0)
     return jnp.where(nodes.exists & (nodes.cost < jnp.inf), nodes.cost - below, jnp.inf)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:
-    """The pairs of each child: t has the node's pairs of the rows before t, and not that of t."""
+    """Allowed pairs of each child. Child t keeps pairs of rows before t, and forbids that of t."""
     n, m = allowed.shape
     rows, cols = jnp.arange(n, dtype=jnp.int32), jnp.arange(m, dtype=jnp.int32)
     pairs = col4row[:, None] == cols[None, :]
@@ -141,13 +145,13 @@ def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Ar
 
 
 def _order(nodes: _Nodes, listed: Bool[Array, " k"]) -> Int[Array, " k"]:
-    """Nodes that are listed, in their order, then others by cost, then empty ones."""
+    """An order of nodes: listed ones as they are, then others by cost, then empty ones."""
     cost = jnp.where(listed, -jnp.inf, jnp.where(nodes.exists, nodes.cost, jnp.inf))
     return jnp.lexsort((~nodes.exists, cost))
 
 
 def _most_assignments(n: int, m: int, limit: int) -> int:
-    """How many assignments there are at most, or `limit`."""
+    """The greatest possible number of assignments, at most `limit`."""
     count = 1
     for i in range(min(n, m)):
         count *= max(n, m) - i

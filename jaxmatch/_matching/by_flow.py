@@ -1,11 +1,12 @@
 """Matching by maximum flow (Hsieh, Lin and Kuo, HPEC 2025, section IV).
 
-The network has unit capacities: from a source to each row, from each row to its columns, and from
-each column to a sink. The minimum cut nearest to the source separates no matched pair, so the rows
-on the sink side and the columns on the source side cover all edges (Kőnig).
+The network has edges of capacity 1 from a source to each row, from each row to its columns, and
+from each column to a sink. In the minimum cut nearest to the source, no edge leads from a row on
+the source side to a column on the sink side. So the rows on the sink side and the columns on the
+source side cover all edges (Kőnig).
 
-The network is built on the device from the arrays of the graph. Their order gives all offsets in
-closed form, except for one sort of the edges by column.
+The network is built on the device from the arrays of the graph. One sort of the edges by column is
+needed; all other offsets follow in closed form from the order of the arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from jaxmatch._matching.xla import is_csr
 
 
 def solve_by_flow(graph: BipartiteGraph, warm_start: Int[Array, "... n"] | None = None) -> Matching:
-    """As documented in `maximum_bipartite_matching`. A warm start is ignored."""
+    """Solves as documented in `maximum_bipartite_matching`. A warm start is ignored."""
     del warm_start
     n, m = graph.shape
     size = graph.max_edges + n + m
@@ -67,12 +68,15 @@ def _pair(
 
 
 def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Bool[Array, ""]]:
-    """The network, which edges of the graph are live, and whether the graph is valid.
+    """The network, which edges of the graph are live (not padding), and whether the graph is valid.
 
-    Nodes: n rows, m columns, source, sink, and two spare nodes that padding edges of capacity 0
-    join. Edges: e of the graph, n from the source, m to the sink. Arcs, by tail: those of a row to
-    its columns and to the source, those of a column to its rows and to the sink, and so on. The
-    arcs of row r begin at k + r if k edges precede it, as each row has one more arc than edges.
+    - Nodes: n rows, m columns, source, sink, and two spare nodes, joined by padding edges of
+      capacity 0.
+    - Edges: the e edges of the graph, then n from the source, then m to the sink.
+    - Arcs, sorted by tail: from each row to its columns and then to the source, from each column to
+      its rows and then to the sink, from the source, from the sink, and between the spare nodes.
+
+    Each row has one more arc than edges. So if k edges precede row r, its arcs begin at k + r.
     """
     (n, m), e = graph.shape, graph.max_edges
     valid = is_csr(graph.row_ptr, graph.col_ind, m) & is_csr(graph.col_ptr, graph.row_ind, n)
@@ -82,7 +86,7 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     cols = jnp.arange(m, dtype=jnp.int32)
     live = index < count
     row_ptr = jnp.where(valid, graph.row_ptr, 0)
-    # The row of an edge: the number of rows that end at it or before.
+    # The row of edge k is the number of rows that end at k or before.
     row = jnp.zeros_like(index).at[row_ptr[1:]].add(1, mode="drop").cumsum(dtype=jnp.int32)
     col = jnp.where(live, graph.col_ind, m)
     by_col = jnp.argsort(col, stable=True)
@@ -91,7 +95,7 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     col_ptr = col_ptr.cumsum(dtype=jnp.int32)
 
     source, sink, spare = n + m, n + m + 1, n + m + 2
-    first_col = count + n  # arc
+    first_col = count + n  # the first arc of column 0
     first_source = 2 * count + n + m
     first_spare = first_source + n + m
     forth = jnp.where(live, index + row, first_spare + index - count)

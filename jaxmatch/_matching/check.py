@@ -1,6 +1,6 @@
 """`check_matching`: verifies a maximum matching by its vertex cover.
 
-Shares no code with the solvers: an error would have to be made twice.
+It shares no code with the solvers, so only an error made twice could go unnoticed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges of the graph,
       and `cardinality` is their number. False if the arrays of the graph are inconsistent.
-    - `optimal`: `valid`, every edge has its row in `row_cover` or its column in `col_cover`, and
-      these contain `cardinality` vertices in total. Any cover needs a separate vertex for each pair
-      of a matching, so no matching has more pairs than a cover has vertices (Kőnig).
+    - `optimal`: the matching is `valid`, every edge has its row in `row_cover` or its column in
+      `col_cover`, and the two covers contain `cardinality` vertices in total. A cover needs a
+      separate vertex for each pair of a matching, so no matching has more pairs (Kőnig).
 
     The edges are read from `row_ptr` and `col_ind`. Of `col_ptr` and `row_ind` only the ranges are
     checked.
@@ -82,7 +82,7 @@ def check_matching(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
 @in_full_precision("col4row", on_host=True)
 def _check_in_place(col4row: ArrayLike, graph: BipartiteGraph, result: Matching) -> MatchingCheck:
-    """`col4row` decides the kind of the result."""
+    """Checks shapes and the proof. Returns NumPy or JAX arrays, whichever `col4row` is."""
     place, (n, m) = current_place(), graph.shape
     batch, rows, cols = graph.batch_shape, (*graph.batch_shape, n), (*graph.batch_shape, m)
     shapes = {"col4row": rows, "row4col": cols, "cardinality": batch}
@@ -132,7 +132,7 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
 
 def _row_of_edge(row_ptr: Int[Array, " n+1"], edges: int) -> Int[Array, " e"]:
-    """In range for any pointers."""
+    """The row of each edge; in range even if the pointers are inconsistent."""
     n = len(row_ptr) - 1
     if module_of(row_ptr) is np:
         place = np.arange(edges, dtype=np.int32)

@@ -48,8 +48,8 @@ class BipartiteGraph:
     - `row_ptr`: `i32[..., n + 1]`, where the edges of each row begin in `col_ind`.
     - `col_ind`: `i32[..., e]`, the columns of each row, in increasing order.
     - `col_ptr`, `row_ind`: `i32[..., m + 1]`, `i32[..., e]`, the same for each column.
-    - `num_rows`, `num_cols`: `i32[...]`, the unpadded sides of each graph: n and m unless it was
-      stacked.
+    - `num_rows`, `num_cols`: `i32[...]`, the numbers of rows and columns of each graph without
+      padding: n and m unless the graph was stacked.
 
     Entries of `col_ind` and `row_ind` beyond the last pointer are padding. A graph whose arrays
     were built or changed by hand is safe to solve, too: if they are inconsistent, the status of the
@@ -103,7 +103,7 @@ class BipartiteGraph:
     ) -> tuple[BipartiteGraph, Any]:
         """Build a graph as `from_edges` does, and bring costs into the order of its edges.
 
-        Of parallel edges the least cost stays, or the greatest if `maximize`.
+        Of parallel edges only the least cost is kept, or the greatest if `maximize`.
 
         >>> import jaxmatch as jm, numpy as np
         >>> cost = np.array([5, 4, 3, 6])
@@ -165,15 +165,15 @@ class BipartiteGraph:
     def from_scipy_with_cost(A: Any, *, maximize: bool = False) -> tuple[BipartiteGraph, Any]:
         """Build the graph of a `scipy.sparse` matrix or array, with its entries as costs.
 
-        Every stored entry is an edge, including explicit zeros. Of entries that are stored more
-        than once the least stays, or the greatest if `maximize`; `A.sum_duplicates()` adds them up.
+        Every stored entry is an edge, including explicit zeros. Of duplicate entries only the least
+        is kept, or the greatest if `maximize`. To add them up instead, call `A.sum_duplicates()`.
 
         >>> import jaxmatch as jm, numpy as np, scipy.sparse as sp
         >>> jm.BipartiteGraph.from_scipy_with_cost(sp.csr_array(np.array([[0, 2], [3, 0]])))
         (BipartiteGraph(shape=(2, 2), num_edges=2), array([2, 3]))
 
-        **Returns:** the graph and costs `[e]`, a NumPy array, as
-        [`from_edges_with_cost`][jaxmatch.BipartiteGraph.from_edges_with_cost] does.
+        **Returns:** the graph and its costs `[e]`, a NumPy array in the order that
+        [`from_edges_with_cost`][jaxmatch.BipartiteGraph.from_edges_with_cost] returns.
 
         **Raises:** `TypeError` for anything else; `ValueError` as
         [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
@@ -255,13 +255,13 @@ class BipartiteGraph:
         **Arguments:**
 
         - `graph`: a networkx graph; the direction of edges is ignored.
-        - `top_nodes`: the nodes that become rows; by default those with the attribute `bipartite`
-          0, where every node has it. All others become columns.
+        - `top_nodes`: the nodes that become rows; all others become columns. By default, if every
+          node has the attribute `bipartite`, those where it is 0 become rows.
 
         **Returns:** the graph, and the lists of nodes that are its rows and its columns.
 
-        **Raises:** `TypeError` for anything else, `ValueError` for an edge within a side and for
-        `top_nodes` that are missing.
+        **Raises:** `TypeError` for anything else. `ValueError` for an edge within a side, for
+        `top_nodes` that are not in the graph, and if neither they nor attributes give the sides.
         """
         require_networkx(graph, "`from_edges` takes lists of edges")
         rows, cols = sides(graph, top_nodes)
@@ -280,7 +280,7 @@ class BipartiteGraph:
         """Stack graphs along a new leading dimension, padded to one size.
 
         Padding consists of rows and columns without edges, which are never matched and never in a
-        cover. `num_rows` and `num_cols` keep the unpadded sides.
+        cover. `num_rows` and `num_cols` keep the sizes without padding.
 
         >>> import jaxmatch as jm
         >>> small = jm.BipartiteGraph.from_edges([0], [0], shape=(1, 2))
@@ -291,7 +291,7 @@ class BipartiteGraph:
         >>> batch.num_rows, batch.num_edges
         (Array([1, 4], dtype=int32), Array([1, 2], dtype=int32))
 
-        Costs of edges are padded to `max_edges` with anything:
+        Pad the costs of edges to `max_edges`, with any numbers:
 
         >>> import numpy as np
         >>> costs = [np.array([3.0]), np.array([1.0, 2.0])]

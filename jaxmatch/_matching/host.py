@@ -39,7 +39,7 @@ def csr_both_ways(
     rows: np.ndarray, cols: np.ndarray, n: int, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Builds the arrays of a graph. Indices are in range, in any order, and may repeat."""
-    # A pair is one 64-bit integer with the row in the high bits: plain integers sort fast.
+    # A pair is one 64-bit integer with the row in the high bits, because integers sort fast.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
     if len(by_row) > MOST_GRAPH_EDGES:
         raise ValueError(f"A graph has at most {MOST_GRAPH_EDGES} edges, got {len(by_row)}.")
@@ -55,7 +55,7 @@ def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
 
 
 def best_of_parallel(pairs: np.ndarray, cost: np.ndarray, *, maximize: bool) -> np.ndarray:
-    """The best cost of each pair, in the order of sorted pairs; NaN counts as the best."""
+    """The best cost among parallel edges, for each pair in sorted order. NaN counts as best."""
     if not (pairs[1:] >= pairs[:-1]).all():
         order = np.argsort(pairs, kind="stable")
         pairs, cost = pairs[order], cost[..., order]
@@ -74,7 +74,7 @@ def _csr(pairs: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pad_and_stack(parts: list[Any], length: int, *, repeat_last: bool = False) -> np.ndarray:
-    """Stacks along a new first axis and pads the last one with 0 or its last entry."""
+    """Stacks along a new first axis. Pads the last axis with 0, or with its last entry."""
     stacked = np.zeros((len(parts), *parts[0].shape[:-1], length), np.int32)
     for one, part in zip(stacked, parts, strict=True):
         one[..., : part.shape[-1]] = part

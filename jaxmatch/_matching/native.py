@@ -1,4 +1,4 @@
-"""The target for maximum bipartite matchings."""
+"""The call of the native target for maximum bipartite matchings."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _operands(graph: BipartiteGraph, start: Array | None) -> list[Array]:
 def empty_matching_buffers(
     graph: BipartiteGraph, start: Int[Array, "... n"] | None
 ) -> MatchingBuffers:
-    """The initial state."""
-    # Derived from the operands: it must have the varying axes of its successors in a `shard_map`.
+    """The state before the first native call."""
+    # Derived from the operands: in a `shard_map`, all states must have the same varying axes.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _operands(graph, start)), jnp.int32(0))
     shapes = [(*like.shape, words) for words in _buffer_sizes(graph)]
     return MatchingBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))
@@ -59,7 +59,7 @@ def matching(
 ) -> tuple[Matching, MatchingBuffers | None]:
     """Solves every graph of the batch in one native call. Arguments must be checked.
 
-    CUDA kernels take `steps` steps from `state`; 0: all.
+    CUDA kernels take `steps` steps from `state`, or all steps if it is 0.
     """
     operands = _operands(graph, start)
     aliases = {}

@@ -42,7 +42,7 @@ _METHODS = {
 }
 
 _INITS = ("auto", "none", "cheap", "karp_sipser")
-# The values of options that are not numbers.
+# The allowed values of options that are not numbers.
 _CHOICES = {
     "variant": ("first", "active", "shrink"),
     "relabel": ("adaptive", "fixed"),
@@ -50,7 +50,7 @@ _CHOICES = {
     "threads": ("ct", "mt"),
     "alternate": ("paths", "roots"),
 }
-# The options of GPU solvers and their defaults, the best of the papers.
+# The options of GPU solvers and their defaults, which are the best in their papers.
 _OPTIONS = {
     "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
     "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},
@@ -91,7 +91,7 @@ def maximum_bipartite_matching(
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], or a batch of them from its `stack`
       or under `vmap`.
     - `method`, `options`: `"auto"`, or a name and a dict of [Methods][matching-methods].
-    - `init`: the initial matching: `"none"`, `"cheap"`, `"karp_sipser"` or `"auto"`.
+    - `init`: how to find the initial matching: `"none"`, `"cheap"`, `"karp_sipser"` or `"auto"`.
     - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
       that broadcast to `[..., n]`. Pairs that are edges are kept, and `init` continues from there.
     - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
@@ -100,20 +100,20 @@ def maximum_bipartite_matching(
     [`check_matching`][jaxmatch.check_matching].
 
     **Status:** `OPTIMAL`; `UNFINISHED` for method `"init_only"`, whose matching is not proved to be
-    maximum; `INVALID_GRAPH` if the arrays of the graph are inconsistent. Indices and cardinality
-    are then −1, covers False.
+    maximum; `INVALID_GRAPH` if the arrays of the graph are inconsistent. With `INVALID_GRAPH`,
+    indices and cardinality are −1, and covers False.
 
     **Certificate:** `row_cover` and `col_cover` contain `cardinality` vertices in total and cover
     every edge, so no matching has more pairs (Kőnig's theorem).
 
     **Deterministic:** the cardinality. Methods with racing threads may return any maximum matching.
 
-    **Gradient:** none. The costs of chosen pairs are a gather, `cost[i, res.col4row[i]]`.
+    **Gradient:** none. To differentiate the costs of the pairs, gather `cost[i, res.col4row[i]]`.
 
     **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
     names.
 
-    **Source:** Deveci, Kaya, Uçar and Çatalyürek, ICPP 2013 and Euro-Par 2013; all others:
+    **Source:** Deveci, Kaya, Uçar and Çatalyürek, ICPP 2013 and Euro-Par 2013; more in
     [Papers][papers-matching].
     """
     check_graph(graph)
@@ -172,11 +172,11 @@ def _as_start(
     if warm_start is None:
         return None
     if np.size(warm_start) == 0 and not isinstance(warm_start, jax.Array):
-        warm_start = np.asarray(warm_start, np.int32)  # NumPy makes floats of an empty list
+        warm_start = np.asarray(warm_start, np.int32)  # NumPy turns an empty list into floats
     must = "be a Matching or the column of each row as integers"
     start = typed("warm_start", warm_start, INTEGERS, must, "")
     if start.dtype != np.int32:
-        start = existing(start, graph.shape[1])  # before JAX may truncate 64 bits
+        start = existing(start, graph.shape[1])  # first, as JAX may truncate 64-bit integers
     start = place.xp.asarray(start)
     shape = (*graph.batch_shape, graph.shape[0])
     try:
@@ -202,7 +202,7 @@ def _solve(
     options: tuple[tuple[str, Any], ...],
     steps: int,
 ) -> Matching:
-    """The native solver if the platform has one, chosen at lowering; else the twin."""
+    """Calls the native solver of the platform, chosen at lowering, or else the pure-JAX twin."""
     cpu, cuda = _METHODS[method]
     on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, options, steps)
     on_cuda = None if cuda is None else _native_solver("cuda", cuda, init, options, steps)

@@ -3,8 +3,8 @@
 Multi-source breadth-first search from all free rows. Each search grows a forest of alternating
 trees, one per free row. A tree that reaches a free column stops growing, and the path to it is
 flipped; trees are disjoint, so all these paths are flipped together. A search that reaches no free
-column proves that the matching is maximum: with K the columns and Z the rows that it reached, K and
-the rows outside of Z cover every edge (Kőnig).
+column proves that the matching is maximum. Let K be the columns and Z the rows that it reached:
+then K and the rows outside of Z cover every edge (Kőnig).
 
 Conflicts are resolved by `min`, so the result is deterministic. Each level of a search is a pass
 over all edges.
@@ -34,7 +34,7 @@ class _Edges(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """A matching; −1 where free."""
+    """A matching; −1 for free rows and columns."""
 
     col4row: Int[Array, " n"]
     row4col: Int[Array, " m"]
@@ -48,18 +48,21 @@ class _Forest(NamedTuple):
 
     root: Int[Array, " n"]  # the root of the tree of each row
     parent: Int[Array, " m"]  # the row from which a column was reached
-    end: Int[Array, " n"]  # by root, the free column that its tree has reached
-    frontier: Bool[Array, " n"]
+    end: Int[Array, " n"]  # for each root, the free column that its tree reached
+    frontier: Bool[Array, " n"]  # rows from which the next level is reached
 
 
 def solve(
     graph: BipartiteGraph, start: Int[Array, "... n"] | None = None, *, init: str, search: bool
 ) -> Matching:
-    """As documented in `maximum_bipartite_matching`; without `search` only the initial matching."""
+    """Solves as documented in `maximum_bipartite_matching`.
+
+    Without `search` it returns the initial matching.
+    """
     if start is None:
         start = jnp.full_like(graph.row_ptr[..., 1:], -1)
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
-    # In a surrounding `shard_map` all arrays, and so all loop states, get the same varying axes.
+    # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
     zero = 0 * sum((x.sum(dtype=jnp.int32) for x in arrays), jnp.int32(0))
     one = partial(_solve_one, init=init, search=search)
     for _ in graph.batch_shape:
@@ -126,7 +129,7 @@ def _edges(
 
 
 def _least(where: Bool[Array, " e"], at: Array, value: Array, size: int, none: int) -> Array:
-    """Scatter-min: the least `value` at each of `size` places, `none` without any."""
+    """Scatter-min: the least `value` at each of `size` places, or `none` where there is none."""
     nothing = jnp.full_like(value, none, shape=(size,))
     return nothing.at[at].min(jnp.where(where, value, none))
 
@@ -136,7 +139,7 @@ def _least(where: Bool[Array, " e"], at: Array, value: Array, size: int, none: i
 
 
 def _keep(edges: _Edges, start: Int[Array, " n"], free: _Pairs) -> _Pairs:
-    """The pairs of `start` that are edges; of several rows with the same column, the first."""
+    """The pairs of `start` that are edges. If rows share a column, the first row keeps it."""
     n, m = len(free.col4row), len(free.row4col)
     is_edge = edges.live & (edges.col == start[edges.row])
     row4col = _least(is_edge, edges.col, edges.row, m, n)
@@ -144,7 +147,7 @@ def _keep(edges: _Edges, start: Int[Array, " n"], free: _Pairs) -> _Pairs:
 
 
 def _take(pairs: _Pairs, row: Int[Array, " m"]) -> _Pairs:
-    """Adds the pairs of columns with the given free rows, n for none. Rows must be unique."""
+    """Pairs each column with its free row `row`, or with none if that is n. Rows must be unique."""
     n, m = len(pairs.col4row), len(pairs.row4col)
     col = jnp.arange(m, dtype=jnp.int32)
     return _Pairs(
@@ -155,8 +158,8 @@ def _take(pairs: _Pairs, row: Int[Array, " m"]) -> _Pairs:
 def _propose(edges: _Edges, pairs: _Pairs, eligible: Bool[Array, " e"]) -> _Pairs:
     """Each row with an eligible edge proposes to one column; each column accepts one proposal.
 
-    A row proposes to the first column in cyclic order from its own index: from 0, all rows of a
-    dense graph would propose to the same column.
+    A row proposes to its first column in cyclic order from the row's own index. If the order began
+    at 0, all rows of a dense graph would propose to the same column.
     """
     n, m = len(pairs.col4row), len(pairs.row4col)
     distance = (edges.col - edges.row) % m
@@ -180,7 +183,7 @@ def _cheap(edges: _Edges, pairs: _Pairs) -> _Pairs:
 
 
 def _karp_sipser(edges: _Edges, pairs: _Pairs) -> _Pairs:
-    """As `_cheap`, but edges at a vertex with a single free neighbour have priority."""
+    """As `_cheap`, but edges at a vertex with only one free neighbour come first."""
 
     def round_of_proposals(pairs: _Pairs) -> _Pairs:
         free = _free(edges, pairs)

@@ -1,7 +1,10 @@
 """`check_sparse_assignment`: verifies the certificate of an assignment on a sparse graph.
 
-Shares no code with the native solvers: an error would have to be made twice. (With the twin it
-shares the price of rows, and with all the checks of arguments.)
+It shares no code with the native solvers, so only an error made twice could go unnoticed. It shares
+`price_of_rows` with the pure-JAX twin, and the checks of arguments with all solvers.
+
+Variables: v are column duals, u row duals. r is the cost of leaving a row unmatched, s that of a
+column. A name with `_rest` is the rest of a number that does not fit into one float.
 """
 
 from __future__ import annotations
@@ -49,10 +52,10 @@ from jaxmatch._sparse_assignment.problem import (
 )
 
 
-# An unevaluated sum of a float and a rest, exact.
+# A number as an unevaluated sum: a float and a rest.
 Pair = tuple[Array, Array]
 
-# Of what was chosen: the solver for CPUs rounds less than that away.
+# Tolerance, relative to the chosen costs. The CPU solver rounds costs by less than this.
 _SMALL_PART = 2.0**-32
 
 
@@ -97,14 +100,14 @@ def check_sparse_assignment(
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges, neither
-      masked nor forbidden, and no vertex stays that must be matched. Its cost does not matter, nor,
-      with `cardinality="maximum"`, the number of its pairs.
-    - `optimal`: `valid`, and proved: `gap` is at most 2^-32 of the sum of the magnitudes of what
-      was chosen, and what rounded duals add, see [Checks][check-sparse].
+      masked nor forbidden, and every vertex that must be matched is matched. The cost does not
+      matter. Nor does the number of pairs with `cardinality="maximum"`.
+    - `optimal`: the result is `valid` and proved optimal: `gap` is at most 2^-32 of the sum of the
+      chosen costs' magnitudes, plus the rounding of the duals, see [Checks][check-sparse].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none.
 
-    **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
-    roundings are upwards, so a gap of 0 is exact.
+    **Exact:** the bound holds for the numbers passed in. Differences are exact, and everything else
+    is rounded upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 
@@ -117,7 +120,7 @@ def check_sparse_assignment(
     given = (row_mask, col_mask, unmatched_cost, unmatched_col_cost)
     graph, problem = as_problem(graph, cost, *given, place=place)
     batch, (n, m) = problem.cost.shape[:-1], graph.shape
-    if cardinality == "maximum":  # the price of a row depends on them
+    if cardinality == "maximum":  # the cost of leaving a row depends on n and m
         require_sizes("graph", (n, m), "pad to it (`BipartiteGraph.stack` does)")
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`", place)
     options: Any = {"maximize": bool(maximize), "cardinality": cardinality}
@@ -170,13 +173,13 @@ def _check_one(
     (n, m), xp, real = graph.shape, module_of(problem.cost), proof_float(problem.cost)
     col4row, row4col = result.col4row, result.row4col
     if xp is jnp:
-        # Compilers take long to fold reductions of large constants, as of one price for all rows.
+        # Otherwise XLA spends long on folding large constants, such as one unmatched cost for all.
         problem = jax.lax.optimization_barrier(problem)
     rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
     cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = _edges(graph, rows, cols)
 
-    # Minimise. A cost is a float and a rest: a long integer does not fit into one float.
+    # From here on costs are minimised. c_rest is nonzero only for integers too long for a float.
     cost = problem.cost[: row.size]
     c, c_rest = split(cost, maximize)
     c_rest = xp.zeros_like(c) if c_rest is None else xp.where(exists, c_rest, 0)
@@ -196,13 +199,13 @@ def _check_one(
             sound &= ~(price == -xp.inf).any()
             tiny |= (there & is_tiny(x)).any()
 
-    # Column duals, at most the price of staying.
+    # Column duals are at most the cost of leaving the column unmatched.
     v = xp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
     sound &= xp.isfinite(v).all()
     v = xp.minimum(xp.where(xp.isfinite(v), v, 0), s)
     tiny |= is_tiny(v).any()
 
-    # u_i = min_j C_ij − v_j, as a float and a rest, in lexicographic order; at most r_i.
+    # u_i = min_j C_ij − v_j, but at most r_i; floats and rests are compared lexicographically.
     x, x_rest = minus(c, c_rest, v[col])
     least = min_at(n, row, x)
     least_rest = min_at(n, row, xp.where(x == least[row], x_rest, xp.inf))
@@ -210,7 +213,7 @@ def _check_one(
     u_rest = xp.where(least == u, least_rest, xp.inf)
     u_rest = xp.where(r == u, xp.minimum(u_rest, r_rest), u_rest)
 
-    # The least cost of each row's pair, of which there may be parallel edges.
+    # C_ij − v_j of each row's pair: the least one if the pair has parallel edges.
     own = exists & (c < xp.inf) & (col == take(col4row, row))
     best = min_at(n, row, xp.where(own, x, xp.inf))
     best_rest = min_at(n, row, xp.where(own & (x == best[row]), x_rest, xp.inf))
@@ -220,7 +223,7 @@ def _check_one(
     must = (r == xp.inf) & (not maximum)
     valid &= (~rows | matched | ~must).all() & (~cols | used | (s < xp.inf)).all()
 
-    # Lower bounds of minus the slack of pairs, and of what stays.
+    # Lower bounds of −slack of each row (in its pair or unmatched) and each unmatched column.
     pair, pair_rest = xp.where(matched, best, r), xp.where(matched, best_rest, r_rest)
     of_rows = sum_down(xp.stack([-pair, u, -pair_rest, u_rest], -1))
     of_rows = xp.where(rows, of_rows, 0)
@@ -230,7 +233,7 @@ def _check_one(
     gap = 0 - sum_down(xp.concatenate([of_rows, of_cols, -flushed[None]]))
     gap = xp.where(valid & sound & ~xp.isnan(gap), gap, xp.inf)
 
-    # What was chosen, and what rounding of the duals adds.
+    # The tolerance: a part of the magnitudes of chosen costs, and the rounding of the duals.
     v_of_pair = xp.where(matched, take(v, col4row), 0)
     chosen = xp.where(matched, pair + v_of_pair, 0 if maximum else r)
     chosen = xp.where(rows, xp.abs(chosen), 0).sum() + xp.where(cols & ~used, xp.abs(s), 0).sum()
@@ -240,7 +243,7 @@ def _check_one(
     whole = jnp.issubdtype(problem.cost.dtype, jnp.integer)
     for x in (problem.unmatched_cost, problem.unmatched_col_cost):
         whole = whole and (x is None or jnp.issubdtype(x.dtype, jnp.integer))
-    if whole:  # a gap below 1 is none
+    if whole:  # an integer gap below 1 is 0
         gap, tolerance = xp.floor(gap), xp.zeros_like(tolerance)
     optimal, bound = judged(gap, tolerance)
     return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
@@ -249,7 +252,7 @@ def _check_one(
 def _edges(
     graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
-    """Whether the graph is consistent; the row and column of each edge; whether both exist."""
+    """Whether the graph is consistent; the row and column of each edge; and which edges exist."""
     (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
     xp = module_of(ind)
     used = xp.arange(ind.size, dtype=np.int32) < ptr[-1]
@@ -258,7 +261,7 @@ def _edges(
     if 0 in (n, m, ind.size):
         none = ind[:0]
         return sane, none, none, none > 0
-    # In a graph without sense the counts may be anything: none of them is used.
+    # In an inconsistent graph the degrees may be any numbers, so they are replaced by 0.
     degrees = xp.where(sane, ptr[1:] - ptr[:-1], 0)
     each = xp.arange(n, dtype=np.int32)
     if xp is np:
@@ -278,7 +281,7 @@ def _prices(
     maximize: bool,
     maximum: bool,
 ) -> tuple[Pair, Pair]:
-    """What it costs to leave each row and each column; +inf: it must be matched."""
+    """Costs of leaving rows and columns unmatched; +inf if masked or if they must be matched."""
     num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=np.int32)
     num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=np.int32)
     xp, real = module_of(problem.cost), proof_float(problem.cost)

@@ -1,4 +1,4 @@
-"""Small sparse problems as dense ones, for a kernel that solves many of these at once."""
+"""Solves small sparse problems as dense ones, by a kernel that solves many of them at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 
 MOST_SIDES = 128
 
-# A price is less than 4 MOST_SIDES + 4 times the greatest cost.
+# Scales costs whose price (see `price_of_rows`) would overflow: a price is less than
+# 4 MOST_SIDES + 4 times the greatest cost.
 _SHRINK = 2.0**-16
 
 
 def fits(graph: BipartiteGraph, problem: SparseProblem) -> bool:
-    """Whether problems are small, and dense costs can say all that they say.
+    """Whether problems are small and can be written as dense ones.
 
-    Integers become floats, of which +inf forbids a pair; they must fit these.
+    Integers become floats, because +inf forbids a pair, so they must be short enough to be exact.
     """
     numbers = [x for x in (problem.cost, problem.unmatched_cost) if x is not None]
     exact = all(
@@ -46,10 +47,10 @@ def solve(
     cardinality: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Assignment, Int[Array, "... n"]]:
-    """As `xla.solve`, but for a batch of problems, for which `fits` must hold."""
+    """As `xla.solve`, but for a batch. `fits` must hold for its problems."""
 
     def over_batch(function: Any, *arguments: tuple[Any, bool]) -> Any:
-        """`function` of one problem; arguments come with whether they have the batch dimensions."""
+        """Maps `function` over the batch. Each argument comes with whether it is batched."""
         axes = tuple(0 if has_batch else None for _, has_batch in arguments)
         for _ in problem.cost.shape[:-1]:
             function = jax.vmap(function, in_axes=axes)
@@ -91,10 +92,15 @@ def solve(
 def _spread(
     graph: BipartiteGraph, problem: SparseProblem, maximize: bool, at_price: bool
 ) -> tuple[Num[Array, "n m"], Float[Array, ""], Float[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """Dense costs; the price of rows; the factor of both; whether the graph is sound; whether costs
-    are valid.
+    """Returns, in this order:
 
-    `at_price`: where the price would pass the range, all is solved at a part of its size.
+    - the dense costs;
+    - the price, which is the cost of leaving a row if `at_price`;
+    - the factor that costs and price were multiplied by;
+    - whether the graph is sound;
+    - whether costs are valid.
+
+    `at_price`: rows may stay unmatched at the price. If it would overflow, the factor is below 1.
     """
     n, m = graph.shape
     edges = Edges.of(graph)
@@ -118,7 +124,7 @@ def _spread(
 
 
 def _grown(res: Assignment, factor: Float[Array, "..."]) -> Assignment:
-    """The result at the size of the costs. What underflowed is part of the gap."""
+    """Undoes the factor in a result. The gap grows by what may have underflowed."""
     each = factor[..., None]
     rows = min(res.col4row.shape[-1], res.row4col.shape[-1])
     lost = 2 * rows * jnp.finfo(factor.dtype).tiny / factor
@@ -139,7 +145,7 @@ def _read(
     *,
     maximize: bool,
 ) -> tuple[Assignment, Int[Array, " n"]]:
-    """The result with the right status, and a cost without the price of rows."""
+    """The result with its final status and without the price in its cost, and edges of rows."""
     status = jnp.where(valid, res.status, Status.INVALID_COST)
     status = jnp.where(sound, status, Status.INVALID_GRAPH).astype(jnp.int32)
     solved = status == Status.OPTIMAL

@@ -12,15 +12,15 @@ from jaxmatch._matching.xla import is_csr
 
 
 class Edges(NamedTuple):
-    """Row and column of each edge, in range; edges that are not live are padding.
+    """Row and column of each edge, in range. Edges that are not live are padding or masked.
 
-    Without rows or without columns there are none.
+    If the graph has no rows or no columns, the arrays are empty.
     """
 
     row: Int[Array, " e"]
     col: Int[Array, " e"]
     live: Bool[Array, " e"]
-    sound: Bool[Array, ""]  # otherwise the arrays of the graph make no sense, and no edge is live
+    sound: Bool[Array, ""]  # False: the arrays of the graph are inconsistent, and no edge is live
 
     @classmethod
     def of(cls, graph: BipartiteGraph) -> Edges:
@@ -38,7 +38,7 @@ class Edges(NamedTuple):
     def of_pairs(
         self, cost: Num[Array, " e"], col4row: Int[Array, " n"], *, maximize: bool
     ) -> Int[Array, " n"]:
-        """The edge of each row's pair, −1 without one: of parallel edges the best, then first."""
+        """The edge of each row's pair, −1 if unmatched: the first of the best parallel edges."""
         count, size = len(self.row), len(col4row)
         own = self.live & (self.col == col4row[self.row]) if count else self.live
         worst = _least_of(cost.dtype) if maximize else _most_of(cost.dtype)

@@ -1,4 +1,4 @@
-"""Binary exponents of costs, and costs without those from a limit on."""
+"""Binary exponents of costs, and limits on them: greater costs count as infinite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def no_limit() -> int:
 
 
 def exponents(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """The biased exponents of magnitudes in the dtype of results; −1 for zero."""
+    """The biased binary exponents of numbers in the dtype of results; −1 for zero."""
     info = jnp.finfo(x.dtype)
     bits = jnp.dtype(f"int{info.bits}")
 
@@ -39,7 +39,7 @@ def exponents(x: Float[Array, "..."]) -> Int[Array, "..."]:
 def minimized(
     x: Num[Array, "..."], limit: Int[Array, ""] | None, *, sign: int
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """`sign` times x, +inf if its exponent reaches the limit; and the rest, as by `as_float`."""
+    """sign·x as a float and a rest (see `as_float`); +inf where the exponent reaches `limit`."""
     x, rest = as_float(x)
     x, rest = sign * x, sign * rest
     if limit is not None:

@@ -1,8 +1,9 @@
-"""Solves without numbers far above all others, such as 1e12, that stand for forbidden pairs.
+"""Handles huge costs, such as 1e12, that callers write in place of forbidden pairs.
 
-At their scale solvers would round the other costs away. So costs from a limit on are forbidden
-while there is a solution without them whose duals prove that none of them pays. On the CPU the
-native solver does this itself (ffi/sparse_assignment/tiers.h).
+At the scale of huge costs a solver would round the other costs away. So we forbid all costs whose
+binary exponent reaches a limit, and solve. We accept the solution if its duals prove that no
+forbidden cost could improve it. Otherwise we try the next higher limit. On the CPU the native
+solver does this itself (ffi/sparse_assignment/tiers.h).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 # A result, and the edge of each row's pair.
 Solution = tuple[Assignment, Int[Array, "... n"]]
 
-# Without a smaller limit these stay.
+# After these statuses the next limit is tried.
 _DEPEND_ON_LIMIT = (Status.INFEASIBLE, Status.OVERFLOW)
 
 
 def has_rounded_integers(problem: SparseProblem) -> bool:
-    """Whether there are integers that floats round, or integers beside floats."""
+    """Whether costs have integers that floats may round, or mix integers with floats."""
     given = _given(problem)
     return not all(map(_is_short, given)) and not all(map(_is_float, given))
 
@@ -64,10 +65,10 @@ def solve_below(
     maximize: bool,
     keeps_integers: bool = False,
 ) -> Solution:
-    """The result of `solve(limit)` for the least limit of each problem that duals prove right.
+    """The result of `solve(limit)` for the lowest limit of each problem that duals confirm.
 
-    Problems whose numbers lie close together have one limit, which is above all of them. A loop
-    contains the only call of `solve`, so that a program does not grow. With `keeps_integers`, all
+    If the numbers of a problem lie close together, its only limit is above all of them. `solve` is
+    called in a loop, so that the compiled program contains it once. With `keeps_integers`, all
     limits are above the integers that floats round.
     """
     if 0 in (*graph.shape, graph.max_edges):
@@ -97,7 +98,7 @@ def solve_below(
         return jnp.where(settled, limit, next_limit(limit[..., None])), settled, kept
 
     first = next_limit(-1)
-    # In a surrounding `shard_map` all states of the loop vary over the same axes.
+    # `zero` gives all states of the loop the same varying axes in a `shard_map`.
     leaves = jax.tree.leaves((graph, problem))
     zero = sum((jnp.zeros_like(x, jnp.int32).sum(dtype=jnp.int32) for x in leaves), jnp.int32(0))
     empty = jax.tree.map(
@@ -114,13 +115,14 @@ def solve_without_large_numbers(
     *,
     maximize: bool,
 ) -> Solution:
-    """The same for a solver that takes no limit: what reaches it becomes infinite in the arrays.
+    """As `solve_below`, for a solver that takes no limit.
 
-    Integers that floats would round are no such numbers: solvers take them exactly.
+    Numbers that reach the limit become infinite in its arguments. Integers that floats would round
+    stay as they are, because solvers take them exactly.
     """
     sign, names = -1 if maximize else 1, ("cost", "unmatched_cost", "unmatched_col_cost")
     if not any(map(_is_float, _given(problem))):
-        return solve(graph, problem)  # of integers, which solvers do not round
+        return solve(graph, problem)  # solvers do not round integers
 
     def below(x: Array, limit: Array) -> Array:
         if _is_long(x):
@@ -144,7 +146,7 @@ def _as(done: Bool[Array, "..."], like: Array) -> Bool[Array, "..."]:
 def _numbers(
     graph: BipartiteGraph, problem: SparseProblem, maximize: bool
 ) -> tuple[Edges, Float[Array, " e"], Float[Array, " n"], Float[Array, " m"]]:
-    """The edges that exist, and the costs of pairs, rows and columns, of a minimisation."""
+    """The existing edges, and costs to minimise: of edges, unmatched rows and unmatched columns."""
     (n, m), sign, edges = graph.shape, -1 if maximize else 1, Edges.of(graph)
     rows = jnp.ones(n, bool) if problem.row_mask is None else problem.row_mask
     cols = jnp.ones(m, bool) if problem.col_mask is None else problem.col_mask
@@ -157,10 +159,10 @@ def _numbers(
 def _limits(
     graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, keeps_integers: bool
 ) -> Bool[Array, " k"]:
-    """The exponents that begin a tier: they lie far above the next lower one.
+    """Which exponents are limits. A limit lies more than `width` above the next lower exponent.
 
-    All below zero and one choice of each row and column must lie lower, and with `keeps_integers`
-    all integers that floats round.
+    The following must lie below a limit: all negative costs, by `width`; at least one choice of
+    each row and each column; and with `keeps_integers` all integers that floats round.
     """
     edges, *numbers = _numbers(graph, problem, maximize)
     most = no_limit()
@@ -192,7 +194,7 @@ def _proves(
     *,
     maximize: bool,
 ) -> Bool[Array, ""]:
-    """Whether duals show that nothing from the limit on pays, whatever was rounded."""
+    """Whether duals prove, despite rounding, that no cost from `limit` on improves the result."""
     edges, cost, r, s = _numbers(graph, problem, maximize)
     sign = -1 if maximize else 1
     u, v, eps = sign * res.row_dual, sign * res.col_dual, 8 * float(jnp.finfo(result_float()).eps)

@@ -1,4 +1,4 @@
-"""The target for assignments on sparse graphs."""
+"""The calls of the native targets for assignments on sparse graphs and between near points."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def sparse_assignment(
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
-    `precise`: on the CPU, integers that count units are wide enough that the gap is a few roundings
-    of the chosen costs, however large others are.
+    `precise`: the CPU solver uses finer units, so that the gap is at most 2^-36 instead of 2^-32 of
+    the chosen costs.
 
-    The graph has the batch dimensions of the costs, or none: then it is not copied. Returns also
-    the place of each row's pair in `graph.col_ind`, or −1, and the numbers of bids and of searches
-    (on CUDA, of rounds).
+    The graph has the batch dimensions of the costs, or none; then it is not copied. Returns also:
+
+    - the place of each row's pair in `graph.col_ind`, −1 if unmatched;
+    - two counts: of bids, and of searches (on CUDA, of rounds).
     """
     by_cols, sizes = platform == "cuda", (*graph.shape, cost.shape[-1])
     optional = {
@@ -71,7 +72,7 @@ def near_assignment(
     unmatched_cost: Float[Array, "... n"] | None = None,
     metric: str,
 ) -> Assignment:
-    """The same for points, of which pairs within the radius exist, on the CPU."""
+    """Solves problems between points on the CPU. Only pairs within the radius exist."""
     optional = {"row_mask": row_mask, "col_mask": col_mask, "unmatched_cost": unmatched_cost}
     return _call(
         "jaxmatch_near_assignment",

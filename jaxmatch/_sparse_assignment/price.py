@@ -1,4 +1,4 @@
-"""Prices of leaving rows and columns."""
+"""Prices: what it costs to leave a row or a column unmatched."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
-    """The price of leaving a row where as many pairs as possible are wanted.
+    """The price of leaving a row if the matching must have as many pairs as possible.
 
-    It is the least power of two from (2 shorter + 1)·most on, without a rounding; 1 if most is 0.
-    It outweighs all differences of the costs: a path that adds a pair changes the total of at most
-    2 shorter + 1 costs up to `most`.
+    It is the least power of two ≥ (2 shorter + 1)·most, computed without rounding, or 1 if `most`
+    is 0. `most` is the greatest magnitude of the costs, and `shorter` the shorter side. The price
+    outweighs all costs, because a path that adds a pair changes at most 2 shorter + 1 of them.
     """
     if isinstance(most, np.generic):
         return _price_on_host(float(most), shorter)  # type: ignore[return-value]
-    mantissa, exponent = frexp(most)  # from 1/2 on, below 1
-    # The factor is part·2^doublings, and part·mantissa lies between 1/4 and 1.
+    mantissa, exponent = frexp(most)  # the mantissa is in [1/2, 1)
+    # With factor = part·2^doublings, part·mantissa is between 1/4 and 1.
     factor = 2 * shorter + 1
     doublings = factor.bit_length()
-    half = Fraction(1 << doublings, 2 * factor)  # the mantissa that makes it 1/2
+    half = Fraction(1 << doublings, 2 * factor)  # the mantissa for which part·mantissa is 1/2
     digits = jnp.finfo(most.dtype).nmant + 1
     rounded_down = int(half * (1 << digits)) / (1 << digits)
     exponent = exponent + doublings - (mantissa <= rounded_down).astype(jnp.int32)
@@ -54,10 +54,10 @@ def prices_of_staying(
     sign: int,
     cardinality: str,
 ) -> tuple[tuple[Array, Array], Float[Array, ""]]:
-    """What it costs to leave rows and columns, and the largest error of rounding it to a float.
+    """The prices of rows and columns when minimising, and the largest error of rounding them.
 
-    They are those of a minimisation; 0 for what is masked, and +inf for what must be matched and
-    from the limit on. The cost of leaving rows is set later for "maximum".
+    They are 0 for masked rows and columns, and +inf for those that must be matched and where the
+    price reaches `limit`. For the cardinality "maximum", the prices of rows are set later.
     """
     dtype = result_float()
     lost = jnp.zeros((), dtype)

@@ -29,22 +29,21 @@ def min_weight_full_bipartite_matching(
 
     **Arguments:**
 
-    - `biadjacency`: a `scipy.sparse` matrix or array in CSR, CSC or COO format. A stored weight is
-      that of an edge; +inf (−inf when maximising) is none.
+    - `biadjacency`: a `scipy.sparse` matrix or array in CSR, CSC or COO format. Each stored weight
+      is an edge, except +inf (−inf when maximising).
     - `maximize`: find the greatest total instead.
 
-    In scipy, explicit zeros are no edges, with a warning; here they are edges of weight 0.
+    scipy ignores explicit zeros with a warning; here they are edges of weight 0.
     `A.eliminate_zeros()` removes them. Integers stay exact.
 
     **Returns:**
 
     `(row_ind, col_ind)`, NumPy arrays of int32 with min(n, m) entries, rows in increasing order.
-    Which of several optima is found may differ.
+    If there are several optima, scipy may find another one.
 
-    **Raises:** as scipy, `TypeError` for what is not sparse or of another format, `ValueError` for
-    weights that are not real numbers, and if no full matching exists; also `ValueError` for NaN and
-    infinite weights of the wrong sign, and for
-    weights so far apart that the optimum cannot be told from other matchings.
+    **Raises:** as scipy, `TypeError` for other types and formats, and `ValueError` for weights that
+    are not real numbers, and if no full matching exists. Also `ValueError` for NaN, for infinite
+    weights of the wrong sign, and for weights so far apart that rounding hides the optimum.
     [`solve_sparse_assignment`][jaxmatch.solve_sparse_assignment] works inside `jit`.
     """
     if not hasattr(biadjacency, "tocsr"):
@@ -85,7 +84,7 @@ def min_weight_full_bipartite_matching(
 def _solve_here(
     A: Any, cost: np.ndarray, maximize: bool
 ) -> tuple[Status, np.ndarray, float, np.ndarray]:
-    """Status, pairs, gap, and the edge of each row, by the solver for this host."""
+    """Status, pairs, gap, and the edge of each row, by the native CPU solver."""
     (n, m), index, real = A.shape, np.int32, np.float64
     if max(n, m) > MOST_VERTICES or cost.size > MOST_GRAPH_EDGES:
         raise ValueError(f"`biadjacency` is too large: {n} x {m} with {cost.size} edges.")
@@ -104,7 +103,7 @@ def _solve_here(
 def _solve_elsewhere(
     A: Any, cost: np.ndarray, maximize: bool
 ) -> tuple[Status, np.ndarray, float, np.ndarray]:
-    """The same by JAX."""
+    """As `_solve_here`, by JAX."""
     graph, cost = BipartiteGraph.from_scipy_with_cost(A, maximize=maximize)
     res = solve_sparse_assignment(graph, cost, maximize=maximize)
     col4row = np.asarray(res.col4row)
@@ -124,7 +123,7 @@ def _with_sums(A: Any) -> Any:
     return A
 
 
-# Of the chosen weights, what rounding inside of the solver may cost.
+# The largest gap that rounding inside the solver may cause, relative to the chosen weights.
 _SMALL_PART = 2.0**-36
 
 _SCIPY_SAYS = {

@@ -52,8 +52,8 @@ def solve_sparse_assignment(
 ) -> Assignment:
     """Solve sparse assignment problems exactly, inside or outside of `jax.jit`.
 
-    Finds pairs of least total cost among the edges of a bipartite graph, each row and each column
-    in at most one pair. Leading dimensions are batch, solved by one native call.
+    Finds pairs of least total cost among the edges of a bipartite graph, such that each row and
+    each column is in at most one pair. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> graph, cost = jm.BipartiteGraph.from_edges_with_cost(
@@ -70,15 +70,15 @@ def solve_sparse_assignment(
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], one for all problems or a batch of
       them (`BipartiteGraph.stack`). Padding is masked.
     - `cost`: `[..., e]`, bfloat16 to float64, int32 or int64, in the order of `graph.col_ind`. +inf
-      forbids a pair. Of parallel edges the best counts.
+      forbids a pair. Of parallel edges only the best counts.
     - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
-    - `cardinality`: `"full"`: all of the smaller side must be matched; `"maximum"`: as many pairs
-      as possible, and of these matchings one of least cost, see [Methods][sparse-methods].
+    - `cardinality`: with `"full"` all of the smaller side must be matched. With `"maximum"` the
+      result is the cheapest of the matchings with most pairs, see [Methods][sparse-methods].
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched too. +inf: the row must be matched.
-    - `unmatched_col_cost`: the same for columns, in addition to `unmatched_cost`; 0 by default.
+    - `unmatched_col_cost`: the same for columns, only together with `unmatched_cost`; 0 by default.
     - `row_mask`, `col_mask`: bool. False: the row or column does not exist.
-    - `warm_start`: an earlier result or column duals `[..., m]` where the search may begin.
+    - `warm_start`: an earlier result, or column duals `[..., m]`, from which the search may begin.
     - `method`: `"auto"` or `"xla"`, the pure-JAX twin.
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_sparse_assignment`.
@@ -86,12 +86,12 @@ def solve_sparse_assignment(
     **Status:** `OPTIMAL`, `INFEASIBLE`, `INVALID_COST`, `INVALID_GRAPH`, `OVERFLOW`; see
     [statuses][].
 
-    **Gradient:** of `res.cost`: 1 for the edges of pairs, and 1 for what stays unmatched.
+    **Gradient:** of `res.cost`: 1 for the costs of pairs, and for those of unmatched vertices.
 
     **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and options
     that exclude each other.
 
-    **Source:** Jonker and Volgenant, Computing 38 (1987); all others: [Papers][papers-sparse].
+    **Source:** Jonker and Volgenant, Computing 38 (1987); more in [Papers][papers-sparse].
     """
     check_name("method", method, METHODS)
     check_name("cardinality", cardinality, CARDINALITIES)
@@ -165,7 +165,7 @@ def _native(
 def _auto(
     graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
 ) -> Solution:
-    """The native solver, on CUDA that of dense problems if they are small; else the twin."""
+    """Calls the native solver (on CUDA the dense one for small problems), or else the twin."""
     options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
     sizes = (*graph.shape, graph.max_edges)
     cpu, cuda = bind(_native, **options, platform="cpu"), bind(_cuda, **options)
@@ -192,7 +192,7 @@ def _twin(
             one = jax.vmap(one, in_axes=axes)
         return one(graph, problem, limit)
 
-    # Among floats a shortest path never leads over such a number if a solution does not need it.
+    # With floats alone, a shortest path never uses a huge number that a solution does not need.
     if cardinality == "maximum" or not large_numbers.has_rounded_integers(problem):
         return solve()
     return large_numbers.solve_below(solve, graph, problem, maximize=maximize)

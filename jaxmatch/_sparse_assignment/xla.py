@@ -1,4 +1,7 @@
-"""The pure-JAX solver of sparse assignments for any platform: to canonical form and back."""
+"""The pure-JAX solver of sparse assignments for any platform.
+
+Converts a problem to canonical form, calls the search in `xla_paths`, and converts its result back.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ from jaxmatch._sparse_assignment.xla_paths import Arcs, Doubled, match_all
 
 
 class _Canonical(NamedTuple):
-    """A minimisation; +inf: no such edge, or must be matched; 0: the price of what is masked."""
+    """A problem as a minimisation."""
 
-    c: Float[Array, " e"]
-    c_low: Float[Array, " e"]
-    r: Float[Array, " n"]
-    s: Float[Array, " m"]
-    scale: Float[Array, ""]  # of all numbers
+    c: Float[Array, " e"]  # costs; +inf: the edge does not exist
+    c_low: Float[Array, " e"]  # rounding errors of the costs
+    r: Float[Array, " n"]  # price of leaving a row; +inf: it must be matched; 0 if masked
+    s: Float[Array, " m"]  # price of leaving a column, as `r`
+    scale: Float[Array, ""]  # the factor by which all numbers were multiplied
     slop: Float[Array, ""]  # errors that the gap must cover besides the roundings in `_prove`
     status: Int[Array, ""]
 
@@ -47,13 +50,12 @@ def solve(
 ) -> tuple[Assignment, Int[Array, " n"]]:
     """Solves one problem as documented in `solve_sparse_assignment`; use `vmap` for a batch.
 
-    Numbers whose exponent reaches the limit count as infinite.
-
-    Returns also the edge of each row's pair, −1 without one.
+    Numbers whose binary exponent reaches `limit` count as infinite. Returns also the edge of each
+    row's pair, −1 if unmatched.
     """
     n, m = graph.shape
     arrays = (graph.row_ptr, graph.col_ind, *(x for x in problem[:-1] if x is not None))
-    # In a surrounding `shard_map` all arrays, and so all loop states, get the same varying axes.
+    # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
     zero = sum((jnp.zeros_like(x, jnp.int32).sum(dtype=jnp.int32) for x in arrays), jnp.int32(0))
     edges = Edges.of(graph)
     edges = edges._replace(
@@ -125,8 +127,8 @@ def _canonical(
     invalid = bad[0].any() | bad[1].any() | bad[2].any()
     c, r, s = (jnp.where(wrong, 0, x) for wrong, x in zip(bad, (c, r, s), strict=True))
 
-    # Huge costs are scaled by a power of two: sums along a path must stay finite. An upper bound on
-    # the number of terms of any sum, each of which may be the price of a row:
+    # Huge costs are scaled by a power of two, so that sums along a path stay finite. `room` bounds
+    # the size of any sum, relative to the greatest cost.
     maximum = cardinality == "maximum"
     room = 1 << (16 * (n + m)).bit_length() + maximum * (2 * min(n, m) + 1).bit_length()
     info = jnp.finfo(c.dtype)
@@ -136,7 +138,7 @@ def _canonical(
     if maximum:
         r = jnp.where(rows, price_of_rows(greatest(c), min(n, m)), 0)
 
-    # Numbers so small that XLA may flush them, or their differences, to zero.
+    # Whether some numbers are so small that XLA may flush them, or their differences, to zero.
     small = 4 * room * float(info.tiny) / float(info.eps)
     flushed = (exists & nonzero_below(problem.cost, small)).any()
     for x, there in ((problem.unmatched_cost, rows), (problem.unmatched_col_cost, cols)):
@@ -165,7 +167,7 @@ def _overflows(
     n: int,
     m: int,
 ) -> Bool[Array, ""]:
-    """Whether integers may not fit the sums of native solvers: the same problems are refused."""
+    """Whether sums of integers may overflow in the native solvers, which then refuse a problem."""
     if jnp.issubdtype(problem.cost.dtype, jnp.floating):
         return jnp.zeros_like(most, bool)
     arcs = 2.0 * min(n, m) + 2
@@ -185,14 +187,14 @@ def _prove(
     def least_at_rows(x: Array) -> Array:
         return jnp.full_like(form.r, jnp.inf).at[edges.row].min(x)
 
-    # u_i = min_j C_ij - v_j, exact as a float and a rest.
+    # u_i = min_j C_ij - v_j, exactly: a float and a rest.
     x, rest = two_sum(form.c, -v[edges.col])
     rest = jnp.where(x < jnp.inf, rest, 0)
     u = jnp.minimum(least_at_rows(x), form.r)
     u_rest = least_at_rows(jnp.where(x == u[edges.row], rest, jnp.inf))
     u_rest = jnp.where(form.r == u, jnp.minimum(u_rest, 0), u_rest)
 
-    # gap = Σ slack of rows in their pairs (or unmatched) + Σ slack of unmatched columns.
+    # gap = Σ slack of rows, each in its pair or unmatched, + Σ slack of unmatched columns.
     slack, slack_rest = two_sum(_chosen(edge, x, form.r), -u)
     rest, rest_rest = two_sum(_chosen(edge, rest, jnp.zeros_like(u)), -u_rest)
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))
@@ -209,7 +211,7 @@ def _chosen(edge: Int[Array, " n"], x: Array, otherwise: Array) -> Array:
 
 
 def _total(form: _Canonical, edge: Array, row4col: Array, stays: bool) -> Float[Array, ""]:
-    """The costs of pairs, and those of what stays if it has one."""
+    """The costs of pairs; if `stays`, also those of unmatched rows and columns."""
     nothing = jnp.zeros_like(form.r)
     parts = [
         _chosen(edge, form.c, form.r if stays else nothing),

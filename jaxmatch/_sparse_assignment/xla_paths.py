@@ -1,15 +1,17 @@
 """Shortest augmenting paths of the pure-JAX twin, for one problem.
 
-The problem is that of a perfect matching in a graph of twice the size (Ahuja, Magnanti and Orlin,
-*Network Flows*, 1993, chapter 12, describes such reductions). Left nodes are the rows and a copy of
-each column, right nodes the columns and a copy of each row. Each edge appears twice: between its
-row and its column, at its cost, and between their copies, for nothing. A row or a column that may
-stay is joined to its own copy, at the price of staying. With potentials a of left and b of right
-nodes, u_i = a_i + b'_i and v_j = a'_j + b_j are the duals.
+The problem is reduced to a perfect matching in a doubled graph (Ahuja, Magnanti and Orlin, *Network
+Flows*, 1993, chapter 12, describes such reductions). Left nodes are the rows and a copy of each
+column. Right nodes are the columns and a copy of each row. Each edge becomes two arcs: one from its
+row to its column, at its cost, and one between their copies, at cost 0. A row or column that may
+stay unmatched has an arc to its own copy, at the price of leaving it unmatched. Let a and b be the
+potentials of left and right nodes, and a' and b' those of copies. Then u_i = a_i + b'_i and
+v_j = a'_j + b_j are the duals.
 
-All free left nodes search at once. The distances turn the shortest paths of each tree into paths of
-tight arcs; trees are disjoint, so all their paths are flipped together. Conflicts are resolved by
-`min`, so the result is deterministic. Every pass costs O(n + m + e).
+All free left nodes search at once. Potentials are then changed by the distances, which makes the
+arcs of shortest paths tight (of reduced cost 0). The search trees are disjoint, so one path of each
+is flipped at the same time. Conflicts are resolved by `min`, so the result is deterministic. Every
+pass takes O(n + m + e) operations.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 class Arcs(NamedTuple):
-    """Ids of the arcs in both directions."""
+    """A value for each arc of the doubled graph, by the kind of arc."""
 
-    pair: Num[Array, " e"]  # row i, column j
-    mirror: Num[Array, " e"]  # copy of column j, copy of row i
-    row: Num[Array, " n"]  # row i, its copy
-    col: Num[Array, " m"]  # copy of column j, column j
+    pair: Num[Array, " e"]  # from row i to column j
+    mirror: Num[Array, " e"]  # from the copy of column j to the copy of row i
+    row: Num[Array, " n"]  # from row i to its copy
+    col: Num[Array, " m"]  # from the copy of column j to column j
 
 
 class Doubled(NamedTuple):
-    """Left nodes are n rows and m copies of columns, right nodes m columns and n copies of rows."""
+    """The doubled graph.
+
+    Left nodes are the n rows, then copies of the m columns. Right nodes are the m columns, then
+    copies of the n rows.
+    """
 
     edge_row: Int[Array, " e"]
     edge_col: Int[Array, " e"]
@@ -61,14 +67,14 @@ class Doubled(NamedTuple):
         return jnp.concatenate([flipped[m:], flipped[:m]]) if n + m else flipped
 
     def _least(self, at_cols: Array, at_rows: Array, row: Array, col: Array, none: float) -> Array:
-        """Of each column, then of each row, the least of its edges and of its own arc."""
+        """The least value at each column, then each row: of its edges and the arc to its copy."""
         of_cols = jnp.full_like(col, none).at[self.edge_col].min(at_cols)
         of_rows = jnp.full_like(row, none).at[self.edge_row].min(at_rows)
         return jnp.concatenate([jnp.minimum(of_cols, col), jnp.minimum(of_rows, row)])
 
 
 class Matched(NamedTuple):
-    """Potentials and pairs; the number of nodes of a side, as an index, means none."""
+    """Potentials and pairs. A partner whose index is the size of a side means unmatched."""
 
     a: Float[Array, " k"]
     b: Float[Array, " k"]
@@ -78,18 +84,19 @@ class Matched(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """Shortest paths from the free left nodes to right nodes, and the last left node on each."""
+    """Shortest paths from the free left nodes to each right node."""
 
     dist: Float[Array, " k"]
-    parent: Int[Array, " k"]
-    grows: Bool[Array, ""]
+    parent: Int[Array, " k"]  # the last left node on the path
+    grows: Bool[Array, ""]  # whether the last pass shortened a path
 
 
 def match_all(graph: Doubled) -> Matched:
     """A perfect matching of least cost; `failed` if there is none. Costs must not be NaN.
 
-    The loop ends for any numbers: each phase matches one more node at least, and distances decrease
-    until paths of at most all nodes are found, as no arc is shorter than 0, whatever was rounded.
+    The loops end for any numbers. Each phase matches at least one more node. In a search, arcs are
+    at least 0 despite rounding, so shortest paths repeat no node and are found in a bounded number
+    of passes.
     """
     size = sum(graph.sizes)
     least = graph.least_at_left(graph.cost, jnp.inf)
@@ -119,7 +126,7 @@ def _phase(graph: Doubled, s: Matched) -> Matched:
     node = jnp.arange(size, dtype=jnp.int32)
     is_end = (open_at < jnp.inf) & (open_at == reach[root])
     end = jnp.full_like(root, size, shape=(size + 1,)).at[root].min(jnp.where(is_end, node, size))
-    # Up to the greatest of these distances, arcs of the trees become tight.
+    # The new potentials make the arcs of all paths up to this length tight.
     radius = jnp.where(reach < jnp.inf, reach, 0).max()
     left_dist = _left_distances(trees.dist, s.right_of, free)
     s = s._replace(
@@ -131,14 +138,15 @@ def _phase(graph: Doubled, s: Matched) -> Matched:
 
 
 def _left_distances(dist: Array, right_of: Array, free: Array) -> Array:
-    """A matched node is reached through its pair, whose arc is tight."""
+    """Distances of left nodes. A matched one is as far as its partner: their arc is tight."""
     return jnp.where(free, 0, dist[right_of.clip(0, len(dist) - 1)])
 
 
 def _search(graph: Doubled, s: Matched, free: Bool[Array, " k"]) -> _Trees:
-    """Shortest paths by reduced costs (Bellman and Ford): all arcs in every pass.
+    """Shortest paths by reduced costs (Bellman-Ford): every pass relaxes all arcs.
 
-    Parents form no cycle: whenever one is set, the distance falls, and arcs are not negative.
+    Parents form no cycle, because arcs are not negative and a parent is set only where the distance
+    falls.
     """
     size = len(s.a)
     of_left, of_right = graph.of_left(s.a), graph.of_right(s.b)
@@ -172,7 +180,7 @@ def _search(graph: Doubled, s: Matched, free: Bool[Array, " k"]) -> _Trees:
 
 
 def _roots(parent: Array, right_of: Array, free: Array) -> Int[Array, " k"]:
-    """The root of the tree of each right node, by doubling of pointers."""
+    """The root of each right node's tree, by pointer doubling."""
     size = len(parent)
     left = parent.clip(0, size - 1)
     is_first = (parent == size) | free[left]

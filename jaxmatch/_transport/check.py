@@ -1,6 +1,6 @@
 """`check_transport`: verifies a transport plan by its column duals.
 
-Shares no code with the solvers: an error would have to be made twice.
+It shares no code with the solvers, so only an error made twice could go unnoticed.
 """
 
 from __future__ import annotations
@@ -64,21 +64,22 @@ def check_transport(
     **Arguments:**
 
     - `cost` to `col_mask`: as they were passed to the solver.
-    - `result`: the solver's result. `rows`, `cols`, `mass`, `col_dual`, and `row_dual` with
-      `partial` are read; the other fields are ignored. The plan may have any number of entries.
+    - `result`: the solver's result, a plan with any number of entries. `rows`, `cols`, `mass` and
+      `col_dual` are read, with `partial` also `row_dual`; the other fields are ignored.
 
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck].
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
       empty: indices −1 and mass 0). They move the supply of each row and the demand of each column,
-      or at most these where mass may stay: integers exactly, floats to a rounding of each mass.
-    - `optimal`: `valid`, and proved: `gap` is within the rounding of costs and duals, see
-      [Checks][optimal].
+      or at most that with `partial` or `unmatched_cost`. Integer masses must agree exactly, floats
+      up to rounding.
+    - `optimal`: the plan is `valid` and proved optimal: `gap` is within the rounding of costs and
+      duals, see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
       [Checks][check-transport].
 
-    **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other
-    roundings are upwards, so a gap of 0 is exact.
+    **Exact:** the bound holds for the numbers passed in. Differences are exact, and everything else
+    is rounded upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n·m) operations, and a few temporary arrays of the size of `cost`.
 
@@ -99,7 +100,10 @@ def as_claim(
     beside: str,
     place: Place = BY_JAX,
 ) -> Transport:
-    """The fields that the check reads, with checked shapes, and masses as the problem has them."""
+    """The fields that the check reads, with checked shapes and dtypes.
+
+    Float masses are converted to the dtype of results.
+    """
     require("result", result, Transport, "that the solver returns")
     batch = problem.supply.shape[:-1]
     n, m = problem.supply.shape[-1], problem.demand.shape[-1]

@@ -1,8 +1,8 @@
-"""The costs that a check of a plan reads: row minima of one pass, and the costs of its pairs.
+"""How the check of a plan reads costs: row minima in one pass, and the costs of the plan's pairs.
 
-Costs are minimised. Each is an unevaluated sum of a float and a rest, as a long integer does not
-fit into one float; a rest of None is 0. Masked pairs cost +inf. NaN becomes −inf: a row minimum is
-then −inf, which proves nothing.
+Costs are minimised. Each is an unevaluated sum of a float and a rest, because a long integer does
+not fit into one float; a rest of None is 0. Masked pairs cost +inf. NaN becomes −inf: the row
+minimum is then −inf, which proves nothing.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ Pair = tuple[Array, Array | None]
 
 
 class RowMinima(NamedTuple):
-    """Of one pass over the costs."""
+    """What one pass over the costs finds for each row."""
 
     least: Float[Array, " n"]  # min_j C_ij − v_j, the least pair in lexicographic order
     least_rest: Float[Array, " n"]
-    has_tiny: Bool[Array, " n"]  # a cost that XLA may flush to 0, see `is_tiny`
-    is_sound: Bool[Array, " n"]  # no cost is NaN or −inf
+    has_tiny: Bool[Array, " n"]  # whether XLA may flush a cost to 0, see `is_tiny`
+    is_sound: Bool[Array, " n"]  # whether no cost is NaN or −inf
     has_forbidden: Bool[Array, " n"]  # whether a pair is forbidden
-    slack: Float[Array, " n"] | None  # a lower bound of min_j C_ij − v_j − u_i, with u given
+    slack: Float[Array, " n"] | None  # a lower bound of min_j C_ij − v_j − u_i; None without u
 
 
 class CheckCosts(Protocol):
-    """What a check reads of the costs of one problem."""
+    """Access to the costs of one problem, as a check needs it."""
 
     dtype: Any
-    exist: tuple[Array, Array]  # rows and columns
+    exist: tuple[Array, Array]  # which rows and which columns exist
     recomputed: tuple[float, float]  # as in `DualBound`
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima: ...
     def pairs(self, i: Array, j: Array) -> Pair: ...
     def blocks(self) -> Iterator[tuple[int, Any]]:
-        """Numbers of rows, and the costs from there on, of NumPy."""
+        """Blocks of rows in NumPy: the number of the first row, and the costs."""
         ...
 
 
 class StoredCosts:
-    """A matrix."""
+    """The costs of a stored matrix."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class StoredCosts:
 
 
 class PointCosts:
-    """Distances, recomputed in blocks of rows; `problems` are checked at a time, by `vmap`."""
+    """Distances of points, recomputed in blocks of rows; `problems` is the size of the batch."""
 
     def __init__(
         self,
@@ -162,9 +162,9 @@ def _reduce(
 def with_unmatched(
     minima: RowMinima, pairs: Pair, unmatched: Pair
 ) -> tuple[tuple[Array, Array], Pair]:
-    """With one more column, whose dual is 0, to which every row has one more pair.
+    """Adds a dummy column with dual 0, to which each row has a pair at its unmatched cost.
 
-    Returns the least of each row, and the costs of the pairs.
+    Returns the minimum of each row, and the costs of the pairs followed by those of the new pairs.
     """
     xp, (r, r_rest) = module_of(unmatched[0]), unmatched
     x, x_rest = minus(r, r_rest, xp.zeros_like(r))

@@ -1,6 +1,7 @@
 """The masses that a plan must move, for `check_transport`.
 
-Floats agree with a mass if they differ by a few roundings of it, however small it is.
+A float sum agrees with a mass if it differs by at most a few roundings of that mass, however small
+the mass is.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from jaxmatch._common.proof import (
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
-# How far, relative to a mass, the entries of a plan may be off it.
+# The tolerance of the sum of a row's or column's entries, relative to its mass.
 _OFF = {"float64": 1e-12, "float32": 8 * 2.0**-23}
 
 
 class Entries(NamedTuple):
-    """The entries of a plan: different pairs in range, of positive mass where they are used."""
+    """The entries of a plan: their pairs are in range; used entries have positive mass."""
 
     i: Int[Array, " k"]
     j: Int[Array, " k"]
@@ -39,9 +40,10 @@ class Entries(NamedTuple):
 def left_of(
     mass: Num[Array, " k"], index: Int[Array, " k"], expected: Num[Array, " l"], dtype: Any = None
 ) -> tuple[Num[Array, " l"], Bool[Array, ""]]:
-    """What entries leave of the masses of their row (or column), and whether they do not exceed it.
+    """The mass of each row (or column) that entries do not move; whether it is never negative.
 
-    Of floats 0 where they agree, in the precision of `dtype`, that of the masses as given.
+    For floats it is 0 where the sum of the entries agrees with the mass, up to the rounding of
+    `dtype`, the dtype of the masses as given.
     """
     xp, real = module_of(mass), proof_float(mass)
     if expected.size == 0:
@@ -53,8 +55,8 @@ def left_of(
         spare = _spare(mass, index, expected, np.dtype(dtype))
         left = xp.where(xp.abs(left) <= spare, 0, left)
         return left, finite & (left >= 0).all()
-    # Sums in 2^bits, and floats show that the sum did not wrap around: then it would be at least
-    # 2^bits, and it is below 2^(bits - 1) if it is right. Floats cannot be so wrong.
+    # Integer sums may wrap around, modulo 2^bits. A wrong sum that looks equal to its mass is at
+    # least 2^bits, a right one below 2^(bits - 1): sums of floats tell the two apart.
     wide = common_dtype(mass.dtype, expected.dtype)
     left = expected.astype(wide) - add_at(expected.size, index, mass.astype(wide))
     fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
@@ -64,7 +66,7 @@ def left_of(
 def _spare(
     mass: Float[Array, " k"], index: Int[Array, " k"], expected: Float[Array, " l"], dtype: np.dtype
 ) -> Float[Array, " l"]:
-    """By how much the sums of entries may be off."""
+    """How far the sum of the entries of each row (or column) may be from its mass."""
     real = proof_float(mass)
     count = add_at(expected.size, index, (mass > 0).astype(real))
     rate = _OFF[dtype.name] + float(jnp.finfo(real).eps) * (count + 4)
@@ -80,10 +82,10 @@ def scaled_demand(
     forgiven: float,
     is_whole: Bool[Array, ""],
 ) -> Float[Array, " m"]:
-    """The demands, scaled to sum as the supplies do where these differ by at most `forgiven`.
+    """Scales the demands to the sum of the supplies, if the sums differ by at most `forgiven`.
 
-    Forbidden pairs may divide a problem into parts between which no mass moves. Then each part of
-    the plan has its own factor. A problem that `is_whole` has one factor.
+    `forgiven` is relative. Forbidden pairs may divide a problem into parts between which no mass
+    moves: then each part of the plan has its own factor. If `is_whole`, one factor scales all.
     """
     xp, real = module_of(supply), proof_float(supply)
     supply, demand, n = supply.astype(real), demand.astype(real), supply.size
@@ -102,7 +104,7 @@ def scaled_demand(
 
 
 def _parts(n: int, m: int, entries: Entries) -> Int[Array, " n+m"]:
-    """The first node of the part of a plan that each row, and then each column, is in."""
+    """The part of the plan that each row, then each column, is in: the part's first node."""
     i, j, used, _ = entries
     xp = module_of(i)
     i, j = xp.where(used, i, 0), xp.where(used, j + n, 0)

@@ -1,6 +1,8 @@
 """Proves how far a transport plan is from the optimum, by its column duals, for one problem.
 
-Shares no code with the solvers: an error would have to be made twice.
+It shares no code with the solvers, so only an error made twice could go unnoticed. Duals of columns
+are v and duals of rows u. A name with `_rest` is the rest of a number that does not fit into one
+float.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, coarsest, sum_tolerance
 
 
-# Of the total mass: less changes no gap.
+# Relative to the total mass: smaller masses do not change a gap.
 _FEW_ROUNDINGS = float(np.finfo(np.float64).eps) / 4
 
 
@@ -46,8 +48,8 @@ class TransportCheck(Check):
     """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the plan is feasible, whatever its cost.
-    - `optimal`: `bool[...]`, the duals prove that no plan costs less: valid, and `gap` within the
-      rounding of costs and duals, see [Checks][optimal].
+    - `optimal`: `bool[...]`, the plan is valid, and the duals prove that no plan costs less: `gap`
+      is within the rounding of costs and duals, see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 
@@ -64,7 +66,7 @@ def existing(problem: TransportProblem | PointProblem) -> tuple[Array, Array]:
 
 
 class _Stays(NamedTuple):
-    """What a plan leaves of each mass, and what it costs to leave supply (None: nothing)."""
+    """The mass that a plan does not move, and the cost of leaving supply, if it has one."""
 
     left: Num[Array, " n"]
     unmet: Num[Array, " m"]
@@ -72,13 +74,13 @@ class _Stays(NamedTuple):
 
 
 class _Duals(NamedTuple):
-    """Duals when minimising. `u` only where a part of the mass moves."""
+    """Duals when minimising. `u` is used only with `partial`."""
 
     v: Float[Array, " m"]
     u: Float[Array, " n"] | None
 
     def lowered(self, spacing: float) -> _Duals:
-        """Below the duals that were rounded to these."""
+        """Duals lowered by a spacing of floats, so that none is above its value before rounding."""
 
         def lower(x: Array) -> Array:
             return x - spacing * module_of(x).abs(x)
@@ -146,11 +148,15 @@ def proved_gap(
     whole: bool,
     tighten: Callable[[Any, RowMinima], Any] | None,
 ) -> tuple[Bool[Array, ""], Float[Array, ""]]:
-    """Whether a gap is within the rounding, and the gap, also by other duals where that helps.
+    """Whether the gap is within the rounding, and the gap.
 
-    `bound` returns the gap of duals, the magnitudes of costs and of duals, and the mass. `near` is
-    the spacing of a result's floats. `whole`: all costs and masses are integers, so the gap is one.
-    `tighten` returns duals of more digits, or None; on the host.
+    If the given duals leave a larger gap, other duals are tried.
+
+    - `bound`: returns the gap that duals prove, and three sums: of the magnitudes of costs, of the
+      magnitudes of duals, and of the mass.
+    - `near`: the relative spacing of the floats of the result.
+    - `whole`: whether all costs and masses are integers, so that the gap is an integer too.
+    - `tighten`: returns duals of more digits, or None if there are none; used on the host.
     """
     xp = module_of(proved)
 
@@ -163,12 +169,12 @@ def proved_gap(
         return gap, times * tolerance(of_costs, sizes[1], near), (sizes[0] + sizes[1], sizes[2])
 
     def is_worth_it() -> bool:
-        """Whether the grid of a solver may explain the gap."""
+        """Whether rounding of the duals to a solver's grid may explain the gap."""
         on_grid = sizes[1] * max((_greatest(block) for _, block in costs.blocks()), default=0.0)
         return bool(gap <= WORTH_IT_ON_GRIDS * (sizes[0] + on_grid))
 
     def better(duals: Any) -> Array:
-        """The gap by other duals where they prove the optimum."""
+        """The gap that other duals prove if it is within the rounding, else the given gap."""
         other = gap_of(duals, costs.minima(*duals))[0]
         return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
@@ -183,7 +189,7 @@ def proved_gap(
 
 
 def _greatest(block: Any) -> float:
-    """The greatest magnitude of costs that are finite."""
+    """The greatest magnitude of the finite costs."""
     size = np.abs(block)
     return float(size.max(where=np.isfinite(size), initial=0))
 
@@ -199,7 +205,7 @@ def _tightened(
 ) -> _Duals | None:
     """Duals that are tight wherever mass moves or stays.
 
-    If there are none, masses as small as a rounding of the total are left out.
+    If there are no such duals, masses as small as a rounding of the total are ignored.
     """
     total = sum(float(x.sum()) for x in (entries.mass, stays.left, stays.unmet))
     for most in (0.0, _FEW_ROUNDINGS * total):
@@ -272,7 +278,7 @@ def _duals(
 def _moves(
     problem: TransportProblem | PointProblem, may_stay: bool, entries: Entries, minima: RowMinima
 ) -> tuple[Num[Array, " n"], Num[Array, " m"], Bool[Array, ""]]:
-    """What a plan leaves of each mass, and whether it moves what it must."""
+    """What a plan leaves of each mass, and whether it moves the masses that it must move."""
     rows, cols = existing(problem)
     xp, dtype, moved = module_of(rows), problem.supply.dtype, problem.moved
     supply, demand = xp.where(rows, problem.supply, 0), xp.where(cols, problem.demand, 0)
@@ -300,7 +306,7 @@ def _gap(
     stays: _Stays,
     flushed: Float[Array, ""],
 ) -> tuple[Float[Array, ""], ...]:
-    """The gap that duals prove; the magnitudes of costs and of duals, times the masses; these."""
+    """The gap that duals prove; then Σ mass·|cost|, Σ mass·(|u| + |v|) and Σ mass over the plan."""
     (i, j, _, mass), (v, u), (left, unmet, price) = entries, duals, stays
     xp, real = module_of(v), v.dtype
     least, least_rest = minima.least, minima.least_rest
@@ -310,7 +316,7 @@ def _gap(
         terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
         terms += [times_up(left, -u), times_up(unmet, -v)]
     else:
-        if price is not None:  # what stays is moved to one more column, whose dual is 0
+        if price is not None:  # unmoved mass goes to a dummy column with dual 0
             (least, least_rest), own = with_unmatched(minima, own, price)
             mass = xp.concatenate([mass, left.astype(mass.dtype)])
             i = xp.concatenate([i, xp.arange(left.size, dtype=jnp.int32)])
@@ -347,7 +353,7 @@ def are_different(i: Array, j: Array, used: Bool[Array, " k"]) -> Bool[Array, ""
 def slack_of_pairs(
     own: Pair, v: Float[Array, " k"], least: Float[Array, " k"], least_rest: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of the cost of each pair − v − least − least_rest."""
+    """Upper bounds of (cost − v − least − least_rest) of each pair."""
     xp = module_of(v)
     x, x_rest = minus(-own[0], None if own[1] is None else -own[1], -v)
     return sum_up(xp.stack([-x, -least, -x_rest, -least_rest], -1))
@@ -356,7 +362,10 @@ def slack_of_pairs(
 def _partial_slack(
     own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of the slack of pairs, where each unit moved may earn the least slack."""
+    """Upper bounds of the slack of pairs, minus the least slack of any pair.
+
+    With `partial` the moved mass is fixed, and every plan pays the least slack for each unit of it.
+    """
     assert minima.slack is not None
     xp = module_of(u)
     least = minima.slack.min(initial=xp.inf)
@@ -366,7 +375,7 @@ def _partial_slack(
 
 
 def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """An upper bound of the product with x, also of a rounded mass; 0 if one of them is 0."""
+    """An upper bound of mass·x, even of a rounded mass; 0 unless both factors are positive."""
     xp, info = module_of(x), jnp.finfo(x.dtype)
     product = mass.astype(x.dtype) * x
     least = float(info.smallest_subnormal if xp is np else info.tiny)

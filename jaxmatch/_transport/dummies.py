@@ -1,9 +1,9 @@
-"""Partial problems as balanced ones: a dummy row and a dummy column take what is left.
+"""Partial problems as balanced ones, by a dummy row and a dummy column.
 
-The dummy column takes the supply that is not moved, the dummy row brings the demand that is not
-met. The solvers compute both masses on their grid, from `moved`: if the pair of the dummies is
-forbidden, exactly that much moves between the other rows and columns; if it is allowed, at cost 0,
-at least that much, and 0 lets the costs decide.
+The dummy column takes the supply that is not moved, and the dummy row brings the demand that is not
+met. The solvers compute both masses from `moved`, in their own units. If the pair of the two
+dummies is forbidden, exactly `moved` moves between the other rows and columns. If the pair is
+allowed, at cost 0, at least `moved` does. With `moved` = 0 the costs then decide how much moves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jaxmatch._transport.problem import TransportProblem
 def as_unmatched_cost(
     unmatched_cost: ArrayLike | None, problem: TransportProblem, place: Place = BY_JAX
 ) -> Num[Array, "... n"] | None:
-    """In the dtype of the costs, or with float costs in a wider one."""
+    """The unmatched cost in the dtype of the costs, or in a wider one if costs are floats."""
     if unmatched_cost is None:
         return None
     dtype = problem.cost.dtype
@@ -51,7 +51,7 @@ def as_unmatched_cost(
 def with_dummies(
     problem: TransportProblem, unmatched_cost: Array | None, *, maximize: bool, xp: Any = jnp
 ) -> TransportProblem:
-    """The balanced problem. `moved` must be given if `unmatched_cost` is not."""
+    """The balanced problem. The problem must have `moved` if there is no `unmatched_cost`."""
     cost = problem.cost
     *batch, n, m = cost.shape
     if unmatched_cost is None:
@@ -82,7 +82,7 @@ def with_dummies(
 
 
 def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array, "..."]:
-    """A cost that no optimal plan pays, if the dtype has one: more than any pair can save."""
+    """A cost above what any pair can save, if the dtype has one: no optimal plan pays it."""
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
@@ -99,16 +99,17 @@ def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array
 
 
 def moves_between_dummies(res: Transport, problem: TransportProblem) -> Bool[Array, "..."]:
-    """Whether mass moves from the dummy row to the dummy column, so that more than asked moves.
+    """Whether mass moves from the dummy row to the dummy column: then more than `moved` moves.
 
-    It does if no cost of the dtype, or of the precision of a solver, is great enough to forbid it.
+    This happens if no cost of the dtype, or in the precision of a solver, is large enough to forbid
+    it.
     """
     n, m = problem.cost.shape[-2:]
     return ((res.rows == n) & (res.cols == m) & (res.mass > 0)).any(-1)
 
 
 def overflowed(res: Transport, where: Bool[Array, "..."], xp: Any) -> Transport:
-    """Replaces results by those of status `OVERFLOW`."""
+    """Replaces the results of problems in `where` by empty ones of status `OVERFLOW`."""
     each = where[..., None]
     return Transport(
         rows=xp.where(each, -1, res.rows).astype(res.rows.dtype),
@@ -123,14 +124,15 @@ def overflowed(res: Transport, where: Bool[Array, "..."], xp: Any) -> Transport:
 
 
 def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
-    """The result of the problem that had no dummies yet.
+    """The result for the problem before dummies were added.
 
-    `problem`: a `TransportProblem` or a `PointProblem`. Its duals are shifted so that those of the
-    dummies become 0: then no dual is above 0 where mass may stay (or below, when maximising).
+    `problem`: that problem, a `TransportProblem` or a `PointProblem`. Duals are shifted so that the
+    duals of the dummies become 0. Then no dual is above 0 where mass may stay (or below 0, when
+    maximising).
     """
     n, m = problem.supply.shape[-1], problem.demand.shape[-1]
     own = (res.rows >= 0) & (res.rows < n) & (res.cols < m)
-    # The entries of the dummies go behind those of the others, which keep their order.
+    # Entries of the dummies go to the end; the other entries keep their order.
     order = xp.argsort(~own, axis=-1, stable=True)[..., : max(n + m - 1, 0)]
 
     def kept(x: Array, value: int) -> Array:
@@ -146,7 +148,7 @@ def without_dummies(res: Transport, problem: Any, xp: Any = jnp) -> Transport:
 
 
 def shift_duals(dual: Array, shift: Array, xp: Any) -> Array:
-    """An infinite dual is out of range, also if the shift is infinite, too."""
+    """The dual plus the shift. An infinite dual, which is out of range, stays infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return xp.where(xp.isinf(dual), dual, dual + shift)
 
@@ -155,4 +157,4 @@ def _shifted(dual: Array, shift: Array, mask: Array | None, xp: Any) -> Array:
     dual = shift_duals(dual, shift, xp)
     if mask is None:
         return dual
-    return xp.where(mask | xp.isnan(dual), dual, xp.zeros_like(dual))  # NaN: not solved
+    return xp.where(mask | xp.isnan(dual), dual, xp.zeros_like(dual))  # NaN where not solved

@@ -1,4 +1,4 @@
-"""Transport between equal masses on a GPU: an assignment, from which the exact solver begins."""
+"""Transport between equal masses on a GPU: the exact solver starts from an assignment."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 def transport_on_cuda(problem: TransportProblem, *, maximize: bool) -> Transport:
-    """Solves a batch for which masses may be equal; for which problems they are, a GPU finds."""
+    """Solves a batch in which masses may be equal. The GPU finds for which problems they are."""
     return counted_on_cuda(problem, maximize=maximize)[0]
 
 
 def counted_on_cuda(problem: TransportProblem, *, maximize: bool) -> tuple[Transport, Array]:
-    """The result, and the numbers of bids and of pivots, `i32[..., 2]`."""
+    """The result, and `i32[..., 2]`: the number of bids and the number of pivots."""
     start_col, col_dual = starts(problem, maximize)
     problem = problem._replace(col_dual=col_dual)
     return counted(problem, maximize=maximize, platform="cuda", start_col=start_col)
 
 
 def may_be_equal(problem: TransportProblem) -> bool:
-    """Whether this may be an assignment in which no row stays unmatched, of a size with kernels."""
+    """Whether this may be an assignment of all rows, of a size that the kernels support."""
     if is_symbolic(problem.cost.shape):
         return False
     *batch, n, m = problem.cost.shape
@@ -50,7 +50,11 @@ def equal_masses(problem: TransportProblem) -> Bool[Array, "..."]:
 def starts(
     problem: TransportProblem, maximize: bool
 ) -> tuple[Int[Array, "... n"], Float[Array, "... m"]]:
-    """The columns of an optimal assignment and its duals; −1 and what was given for the others."""
+    """Start columns and column duals.
+
+    For problems with equal masses they are those of an optimal assignment. For the other problems
+    columns are −1 and the duals are the given ones.
+    """
     equal = equal_masses(problem)
     given = problem.col_dual
     if given is None:
@@ -65,7 +69,8 @@ def starts(
         dual = jnp.where(found, res.col_dual.astype(given.dtype), given)
         return jnp.where(found, res.col4row, nothing), dual
 
-    # None of the batch, some, or all: without masks the costs need not be copied.
+    # 0: no problem of the batch has equal masses, 1: some have, 2: all have. Case 2 needs no masks,
+    # so the costs are not copied.
     some = equal.any().astype(jnp.int32) + equal.all().astype(jnp.int32)
     branches = [lambda: (nothing, given), lambda: assign(equal), lambda: assign(None)]
     return lax.switch(some, branches)

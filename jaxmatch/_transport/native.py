@@ -1,4 +1,4 @@
-"""The targets that solve batches of transport problems."""
+"""The calls of the native targets for transport problems."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def counted(
     platform: Literal["cpu", "cuda"],
     start_col: Int[Array, "... n"] | None = None,
 ) -> tuple[Transport, jnp.ndarray]:
-    """The result, and the numbers of bids and of pivots, `i32[..., 2]`.
+    """The result, and `i32[..., 2]`: the number of bids and the number of pivots.
 
-    `start_col`: the columns of a plan with which CUDA begins, see ffi/transport/cpu/problem.h.
+    `start_col`: the columns of a plan from which CUDA starts, see ffi/transport/cpu/problem.h.
     """
     optional = {"start_col": (start_col, 1)}
     first = (problem.cost, 2)
@@ -43,9 +43,10 @@ def counted(
 def transport_points(
     problem: PointProblem, *, metric: str, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> Transport:
-    """The same for costs that are distances between points, computed on demand.
+    """As `transport`, for costs that are distances between points, computed on demand.
 
-    Points are coordinate-major, as neighbouring lanes load neighbouring points.
+    Points are passed coordinate-major, because neighbouring lanes of a warp load neighbouring
+    points.
     """
     x, y = (p.swapaxes(-1, -2) for p in (problem.x, problem.y))
     optional = {

@@ -19,11 +19,11 @@ from jaxmatch._transport.problem import Origin, TransportProblem, as_masses, exp
 class PointProblem(NamedTuple):
     """A batch of problems, as a pytree. All arrays have the batch dimensions.
 
-    With dummies, the last row and the last column (see `jaxmatch._transport.dummies`), masses,
-    masks and duals have one entry more than there are points.
+    With dummies (see `jaxmatch._transport.dummies`) there is a last row and a last column without a
+    point. Masses, masks and duals then have one entry more than there are points.
     """
 
-    x: Float[Array, "... n d"]  # unit vectors for the cosine
+    x: Float[Array, "... n d"]  # unit vectors for metric "cosine"
     y: Float[Array, "... m d"]
     supply: Num[Array, "... n"]
     demand: Num[Array, "... m"]
@@ -33,7 +33,7 @@ class PointProblem(NamedTuple):
     col_dual: Float[Array, "... m"] | None = None
     origin: Origin | None = None
     # Costs of the dummies, in the dtype of the points; None without dummies. The last entry of
-    # `last_row` is that of both dummies. The derivative takes it for constant.
+    # `last_row` is the cost of the pair of dummies. Derivatives treat `last_row` as constant.
     last_row: Float[Array, "... m+1"] | None = None
     last_col: Float[Array, "... n"] | None = None
 
@@ -50,9 +50,10 @@ def as_point_problem(
     *,
     place: Place = BY_JAX,
 ) -> tuple[PointProblem, Float[Array, "... n"] | None]:
-    """Checks the arguments and broadcasts them to one batch shape; and the unmatched cost.
+    """Checks the arguments and broadcasts them to one batch shape.
 
-    `moved` of the problem is `partial`: it has no dummies yet.
+    Returns the problem and the unmatched cost. The problem has no dummies yet; its `moved` is
+    `partial`.
     """
     rows, cols = as_points(x, y, metric, place)
     fields = as_masses(
@@ -95,7 +96,7 @@ def with_point_dummies(
     last_col: Float[Array, "... n"] | None,
     moved: Num[Array, "..."],
 ) -> PointProblem:
-    """The balanced problem; see `jaxmatch._transport.dummies`. A `last_col` of None is 0."""
+    """The balanced problem, see `jaxmatch._transport.dummies`. A `last_col` of None means 0."""
 
     xp = module_of(problem.x)
 
@@ -121,8 +122,8 @@ def with_point_dummies(
 def stored(problem: PointProblem, metric: str) -> TransportProblem:
     """The same problem with its costs as a matrix, for solvers that need one.
 
-    Distances are computed in the dtype of results, and rounded to that of the points: they may
-    differ from those of the native solver by a few roundings.
+    Distances are computed in the dtype of results and rounded to the dtype of the points. They may
+    differ from the native solver's distances by a few roundings.
     """
     x, y = (p.astype(result_float()) for p in (problem.x, problem.y))
     cost = distances(x[..., :, None, :], y[..., None, :, :], metric).astype(problem.x.dtype)

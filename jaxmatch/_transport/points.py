@@ -55,8 +55,9 @@ def solve_transport_points(
 ) -> Transport:
     """Solve optimal transport problems between points, without a cost matrix.
 
-    The cost of a pair is the distance of its points, computed on demand: memory does not grow with
-    n·m. Otherwise as [`solve_transport`][jaxmatch.solve_transport]. Leading dimensions are batch.
+    The cost of a pair is the distance between its points, computed on demand: memory does not grow
+    with n·m. Everything else is as in [`solve_transport`][jaxmatch.solve_transport]. Leading
+    dimensions are batch.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x, y = jnp.array([[0.0, 0.0], [4.0, 0.0]]), jnp.array([[1.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
@@ -77,7 +78,7 @@ def solve_transport_points(
     - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
       `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
       the points.
-    - `method`: `"auto"`, `"network_simplex"` or `"xla"`; the twin builds the matrix.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, which builds the matrix.
 
     **Returns:** a [`Transport`][jaxmatch.Transport], verified by
     [`check_transport_points`][jaxmatch.check_transport_points].
@@ -85,11 +86,11 @@ def solve_transport_points(
     **Status:** as `solve_transport`; `INVALID_COST` also if a point is not finite. An infinite
     distance forbids a pair.
 
-    **Exact:** for distances computed in float64 and rounded to the type of the points, see
+    **Exact:** for distances that are computed in float64 and rounded to the type of the points, see
     [Methods][transport-methods].
 
-    **Gradient:** of `res.cost`, with respect to the points: that of the sum of mass times distance;
-    zero for a Euclidean distance of zero. All others as in `solve_transport`.
+    **Gradient:** of `res.cost`. By the points, it is that of the sum of mass times distance; that
+    of a Euclidean distance of zero is zero. By other arguments it is as in `solve_transport`.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown names, and options that exclude
     each other; `TypeError` for points that are not real.
@@ -149,14 +150,14 @@ def _with_dummies(
     *,
     maximize: bool,
 ) -> Transport:
-    """Solves a problem that need not move all mass as one that does."""
+    """Solves a problem that need not move all mass as a balanced one, with dummies."""
     if unmatched_cost is None and problem.moved is None:
         return solve(problem)
     xp = module_of(problem.x)
     zero = xp.zeros_like(problem.y, shape=problem.y.shape[:-1])
     if unmatched_cost is None:
         assert problem.moved is not None
-        # The dummies must not send to each other, so that exactly that much moves.
+        # The pair of the dummies is forbidden, so that exactly `moved` moves.
         both, moved = -xp.inf if maximize else xp.inf, problem.moved
     else:
         both, moved = 0, xp.zeros_like(problem.supply, shape=problem.supply.shape[:-1])
@@ -167,7 +168,7 @@ def _with_dummies(
 
 
 def balanced(problem: PointProblem, *, metric: str, maximize: bool, method: str) -> Transport:
-    """Solves problems that move all mass, dummies included, with the derivative of the cost."""
+    """Solves problems that move all mass, dummies included. The cost is differentiable."""
     res = apart(_METHODS[method])(problem, metric=metric, maximize=maximize)
     return res.replace(cost=envelope_value(res.cost, problem, res, bind(_value_jvp, metric)))
 
@@ -215,7 +216,7 @@ def _value_jvp(
     mass = jnp.where(used, plan, 0).astype(res.cost.dtype)
 
     def total(x: Array, y: Array) -> Array:
-        # Replace points of no entry, which may be NaN: they must not reach the derivative.
+        # Replace the points of unused entries: they may be NaN, and must not reach the derivative.
         near, far = (
             jnp.where(used[..., None], jnp.take_along_axis(p, at[..., None], -2), other)
             for p, at, other in ((x, rows, 1), (y, cols, 0))

@@ -20,7 +20,7 @@ from jaxmatch._transport.point_problem import PointProblem, as_point_problem
 from jaxmatch._transport.points import ARGUMENTS
 
 
-_MANY = 1 << 10  # problems of a batch whose size is unknown
+_MANY = 1 << 10  # the assumed number of problems if the batch size is symbolic
 
 
 @unchecked
@@ -55,12 +55,13 @@ def check_transport_points(
     - `result`: the solver's result, read as by [`check_transport`][jaxmatch.check_transport].
 
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck] with the same bound as
-    `check_transport`. Distances are recomputed by XLA, in the type of results, and rounded to the
-    type of the points. They may differ from the solver's by a few roundings, and the gap then grows
-    by as much for each unit of mass; `optimal` takes these for roundings too.
+    `check_transport`. Distances are recomputed, inside of a trace in the type of results and
+    otherwise in float64, and rounded to the type of the points. They may differ from the solver's
+    distances by a few roundings. The gap then grows by as much for each unit of mass, and `optimal`
+    allows for it.
 
-    **Time and memory:** one pass over all pairs, in blocks of 4 million; under an outer `vmap`, of
-    so many for each problem. Otherwise O((n + m)·d) memory.
+    **Time and memory:** one pass over all pairs, in blocks of 4 million pairs (under an outer
+    `vmap`, 4 million of each problem). Otherwise O((n + m)·d) memory.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """

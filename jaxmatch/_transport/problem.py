@@ -23,9 +23,9 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """The coarsest dtype that masses were converted from: it says how far their sums may differ.
+    """The coarsest dtype that masses were converted from. It says how far their sums may differ.
 
-    A node without leaves in the pytree of a problem: solvers know it when they are compiled.
+    It is static: a node without leaves in the pytree of a problem, known when a solver is compiled.
     """
 
     dtype: np.dtype
@@ -39,10 +39,10 @@ class TransportProblem(NamedTuple):
     demand: Num[Array, "... m"]  # in the dtype of `supply`
     row_mask: Bool[Array, "... n"] | None = None
     col_mask: Bool[Array, "... m"] | None = None
-    # The last row and the last column are dummies, see `jaxmatch._transport.dummies`.
+    # If given to a solver, the last row and column are dummies, see `jaxmatch._transport.dummies`.
     moved: Num[Array, "..."] | None = None
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
-    origin: Origin | None = None  # None: the masses have the dtype that they came in
+    origin: Origin | None = None  # None: no mass was given in a coarser dtype
 
 
 def coarsest(problem: Any) -> np.dtype:
@@ -51,10 +51,11 @@ def coarsest(problem: Any) -> np.dtype:
 
 
 def sum_tolerance(origin: np.dtype, count: int) -> float:
-    """By how much sums of `count` floats may differ, relative to the greater one.
+    """The allowed difference of the sums of supplies and demands, relative to the greater one.
 
-    Each was rounded, and so was their sum. Half precision leaves so few digits that their number
-    does not count: softmax adds in a wider dtype. As in ffi/transport/masses.inc.h.
+    `count` floats were rounded, and so were their sums. For half precision, a tolerance for each of
+    them would accept almost anything, so it does not depend on `count`: a softmax adds in a wider
+    dtype. As in ffi/transport/masses.inc.h.
     """
     eps = float(jnp.finfo(origin).eps)
     return 8 * eps if origin.itemsize == 2 else max(2 * count * eps, 1e-6)
@@ -74,7 +75,7 @@ def as_problem(
 ) -> TransportProblem:
     """Checks the arguments and broadcasts them to one batch shape and one dtype of masses.
 
-    `moved` of the result is `partial`: it has no dummies yet.
+    The problem has no dummies yet; its `moved` is `partial`.
     """
     cost = as_cost(cost, place, symbolic=symbolic)
     masses = as_masses(
@@ -104,8 +105,8 @@ def as_masses(
 ) -> tuple[Any, ...]:
     """The fields of a problem besides its costs, in one batch shape and one dtype of masses.
 
-    `others`: the shapes of the other arguments, each with two core dimensions. `owners`: what has
-    a supply, and what has a demand.
+    `others`: the shapes of the other arguments, each with two core dimensions. `owners` describes,
+    in errors, what has a supply and what has a demand.
     """
     supply, demand = (
         as_array(name, x, place) for name, x in zip(("supply", "demand"), masses, strict=True)
@@ -143,7 +144,7 @@ def as_masses(
 
 
 def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
-    """None if no mass came in a coarser dtype than the one in which they are solved."""
+    """The coarsest given dtype, or None if it is not coarser than the dtype that is solved."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return None
     floats = [np.dtype(x) for x in given if jnp.issubdtype(x, jnp.floating)]
@@ -152,13 +153,13 @@ def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
 
 
 def expanded(x: Array, batch: tuple[int, ...], core: int, xp: Any = jnp) -> Any:
-    """With these batch dimensions before its `core` last ones."""
+    """x broadcast to these batch dimensions, before its `core` last dimensions."""
     shape = (*batch, *x.shape[x.ndim - core :])
     return x if x.shape == shape else xp.broadcast_to(x, shape)
 
 
 def mass_dtype(*dtypes: np.dtype) -> np.dtype:
-    """The dtype in which masses are solved: int32, int64, float32 or float64."""
+    """The dtype to which solvers convert masses: int32, int64, float32 or float64."""
     return _mass_dtype(dtypes, result_float())
 
 

@@ -50,9 +50,9 @@ def solve_transport(
 ) -> Transport:
     """Solve optimal transport problems exactly, inside or outside of `jax.jit`.
 
-    Moves the supply of the rows to the demand of the columns at least total cost: the linear
-    program without regularisation, with a basic plan of at most n + m − 1 pairs. Leading dimensions
-    are batch, solved by one native call.
+    Moves the supply of the rows to the demand of the columns at the least total cost. It solves the
+    linear program without regularisation; the plan is basic, with at most n + m − 1 pairs. Leading
+    dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[0.0, 2.0, 5.0], [1.0, 0.0, 3.0]])
@@ -67,30 +67,30 @@ def solve_transport(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
-    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Sums of integers must agree;
-      those of floats up to roundings of the coarser dtype, or 1e-6: demands are then scaled.
+    - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Sums of integers must agree.
+      Sums of floats may differ by roundings of the coarser dtype, or 1e-6: demands are then scaled.
     - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
-    - `partial`: a scalar or `[...]`: move exactly that much mass. Sums may differ.
-    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that stays. Demand
-      may then stay unmet at no cost, and sums may differ. Not with `partial`.
+    - `partial`: a scalar or `[...]`: move exactly this much mass. Sums may differ.
+    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that is not moved.
+      Demand may then stay unmet at no cost, and sums may differ. Not with `partial`.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
       does not exist.
-    - `warm_start`: an earlier result or column duals `[..., m]` where the search may begin.
+    - `warm_start`: an earlier result, or column duals `[..., m]`, from which the search may begin.
     - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
 
     **Returns:** a [`Transport`][jaxmatch.Transport], verified by `check_transport`. `mass` has the
     (widened) dtype of supply and demand.
 
     **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED` (`gap` is the difference), `INVALID_MASS`,
-    `INVALID_COST`, `OVERFLOW`; see [statuses][]. None is raised, but by `res.raise_for_status()`.
+    `INVALID_COST`, `OVERFLOW`; see [statuses][]. Only `res.raise_for_status()` raises an error.
 
-    **Gradient:** of `res.cost`: the plan, the supply that stays, and for masses the duals, see
-    [Guarantees][gradients].
+    **Gradient:** of `res.cost`: the plan (by costs), the supply that is not moved (by
+    `unmatched_cost`), and duals (by masses), see [Guarantees][gradients].
 
     **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
     `TypeError` for other dtypes.
 
-    **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); all others:
+    **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); more in
     [Papers][papers-transport].
     """
     check_name("method", method, METHODS)
@@ -134,7 +134,7 @@ def _with_dummies(
     unmatched_cost: Array | None,
     **options: bool,
 ) -> Transport:
-    """Solves a problem that need not move all mass as one that does."""
+    """Solves a problem that need not move all mass as a balanced one, with dummies."""
     if unmatched_cost is None and problem.moved is None:
         return solve(problem)
     xp = options.pop("xp", jnp)
@@ -160,17 +160,17 @@ def _solve(
 
 
 def duals_of(warm_start: Any) -> ArrayLike | None:
-    """The column duals of a result of any solver."""
+    """The column duals of a result of any solver, or the duals that were passed in its place."""
     return getattr(warm_start, "col_dual", warm_start)
 
 
 def _auto(problem: TransportProblem, *, maximize: bool) -> Transport:
-    """Network simplex; on a GPU it begins with an assignment where masses are equal."""
+    """Network simplex. On a GPU it starts from an assignment for problems with equal masses."""
     if not may_be_equal(problem):
         return _network_simplex(problem, maximize=maximize)
 
     def solve(problem: TransportProblem) -> Transport:
-        """With the whole batch also under `vmap`: a condition for each problem would run both."""
+        """Takes the whole batch, even under `vmap`: a branch per problem would run both sides."""
         return _by_platform(problem, transport_on_cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -233,20 +233,20 @@ ACROSS = (
 
 
 def fixed_plan(problem: Any, res: Transport) -> Float[Array, "..."]:
-    """The masses of the plan, constant but for the supplies and demands."""
+    """The masses of the plan as constants; differentiating them by given masses is an error."""
     return fixed_along(res.mass, (problem.supply, problem.demand, problem.moved), ACROSS)
 
 
 def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Float[Array, "..."]:
-    """The sum of weight times tangent, of problems that are solved."""
+    """The sum of weight times tangent; 0 for problems that are not solved."""
     dtype, where = res.cost.dtype, where & (res.status == Status.OPTIMAL)[..., None]
-    # `where` around both: its transpose blocks NaN cotangents, and 0 times infinity.
+    # `where` around each factor: its transpose blocks NaN cotangents, and 0 times infinity.
     weight = jnp.where(where, weight, 0).astype(dtype)
     return (weight * jnp.where(where, tangent.astype(dtype), 0)).sum(-1)
 
 
 def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]:
-    """The derivative along masses, of a `TransportProblem` or a `PointProblem`."""
+    """The derivative of the cost by masses, of a `TransportProblem` or a `PointProblem`."""
     dot = jnp.zeros_like(res.cost)
     masses = [t for t in (tangents.supply, tangents.demand, tangents.moved) if t is not None]
     if all(is_constant(t) for t in masses):
@@ -267,10 +267,11 @@ def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]
 
 
 def _marginal_costs(problem: Any, res: Transport) -> tuple[Array, Array, Array]:
-    """What a unit more costs: of each supply, of each demand, and of `moved`."""
+    """The cost of one more unit: of each supply, of each demand, and of `moved`."""
     u, v = res.row_dual, res.col_dual
     if problem.moved is not None:
-        # More supply leaves more to the dummy column. The masses of dummies are not given.
+        # One more unit of supply also goes to the dummy column, and one more unit of demand also
+        # comes from the dummy row. Masses of dummies are not arguments: their derivative is 0.
         of_row, of_col = u[..., -1:], v[..., -1:]
         return _without_last(u + of_col), _without_last(v + of_row), -(of_row + of_col)[..., 0]
 

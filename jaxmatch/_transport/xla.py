@@ -1,4 +1,7 @@
-"""The pure-JAX transport solver for any platform: successive shortest paths, for one problem."""
+"""The pure-JAX transport solver for any platform: successive shortest paths, for one problem.
+
+Duals of rows are u and duals of columns v. Masses are integers in units (see `xla_masses`).
+"""
 
 from __future__ import annotations
 
@@ -66,15 +69,15 @@ def solve(
     status = jnp.where(overflow, Status.OVERFLOW, masses.status)
     status = jnp.where(invalid, Status.INVALID_COST, status)
 
-    # Errors that `gap` must cover besides the roundings in `_prove`: integers longer than a float,
-    # and numbers so small that XLA may flush them, or their differences, to zero.
+    # `gap` must cover two errors besides the roundings in `_prove`. Integers may be too long for a
+    # float. XLA may flush numbers that are too small, or their differences, to zero.
     info = jnp.finfo(c.dtype)
     room = 1 << (8 * (n + m)).bit_length()  # an upper bound on the number of terms of any sum
     small = 4 * room * float(info.tiny) / float(info.eps)
     narrow = cost.dtype != c.dtype and jnp.issubdtype(cost.dtype, jnp.floating)
     tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
     flushed = (exists & nonzero_below(cost, small)).any()
-    # Huge costs are scaled by a power of two: the sums along a path must stay finite.
+    # Huge costs are scaled by a power of two, so that sums along a path stay finite.
     scale = jnp.where(greatest(c) > float(info.max) / room, 1 / room, 1).astype(c.dtype)
     c, c_low = c * scale, c_low * scale
     slop = 3 * greatest(c_low) + jnp.where(flushed, 64 * tiny, 0).astype(c.dtype)
@@ -122,7 +125,7 @@ def solve(
 def _solve_empty(
     cost: Array, supply: Array, demand: Array, rows: Array, cols: Array, *, maximize: bool
 ) -> Transport:
-    """No rows or no columns: the loops need at least one, so a masked one is added."""
+    """Solves a problem without rows or columns. The loops need one, so a masked one is added."""
     n, m = cost.shape
     more_rows, more_cols = (0, int(n == 0)), (0, int(m == 0))
     supply, rows = jnp.pad(supply, more_rows), jnp.pad(rows, more_rows)
@@ -138,7 +141,10 @@ def _solve_empty(
 
 
 def _overflows(cost: Array, exists: Bool[Array, "n m"], masses: Masses) -> Bool[Array, ""]:
-    """Whether 2 (k + 1) max|C| exceeds 2^61, with mass in at least k rows and in k columns."""
+    """Whether 2 (k + 1) max|C| exceeds 2^61.
+
+    k is the number of rows with mass or of columns with mass, whichever is less.
+    """
     counts = [(x > 0).sum(dtype=jnp.int32) for x in (masses.supply, masses.demand)]
     pairs = jnp.minimum(*counts)
     if jnp.issubdtype(cost.dtype, jnp.floating) or cost.dtype.itemsize < 8:
@@ -148,11 +154,11 @@ def _overflows(cost: Array, exists: Bool[Array, "n m"], masses: Masses) -> Bool[
 
 
 class _Plan(NamedTuple):
-    """Entries by row and column; those without units come last and have any indices."""
+    """Entries sorted by row and column. Entries without units come last, with any indices."""
 
     rows: Int[Array, " k"]
     cols: Int[Array, " k"]
-    units: Int[Array, " k"]  # of masses that were computed from reals: 1 if in use
+    units: Int[Array, " k"]  # 1 for used entries if flows were recomputed as floats
     mass: Float[Array, " k"]
     mass_low: Float[Array, " k"]
 
@@ -170,7 +176,7 @@ def _entries(s: Search, masses: Masses) -> _Plan:
 
 
 def _merged(flows: Flows, n: int, m: int) -> _Plan:
-    """The same of other flows: those of one pair become one entry."""
+    """The plan of recomputed flows. Flows of the same pair become one entry."""
     rows = jnp.where(flows.mass > 0, flows.rows, n)
     rows, cols, mass = lax.sort((rows, flows.cols, flows.mass), num_keys=2)
     first = jnp.concatenate(
@@ -185,18 +191,18 @@ def _merged(flows: Flows, n: int, m: int) -> _Plan:
 
 
 class _Duals(NamedTuple):
-    """Those of rows and columns with units, of which each pair pays u + u_rest + v, and of all."""
+    """Duals of rows and columns with units, and duals of all rows and columns."""
 
     u: Float[Array, " n"]
-    u_rest: Float[Array, " n"]
+    u_rest: Float[Array, " n"]  # pairs of the plan cost u + u_rest + v
     v: Float[Array, " m"]
     u_of_all: Float[Array, " n"]
     v_of_all: Float[Array, " m"]
 
 
 def _duals(c: Array, moved: Array, v: Array) -> _Duals:
-    """Duals of all rows and columns. Those without units take no part in the proof."""
-    # u_i = min_j C_ij - v_j, exact as a float and a rest.
+    """Computes the duals. Rows and columns without units take no part in the proof."""
+    # u_i = min_j C_ij - v_j, exactly: a float and a rest.
     x, rest = _less_v(c, moved, v)
     u = x.min(1)
     u_rest = jnp.where(x == u[:, None], rest, jnp.inf).min(1)
@@ -214,7 +220,7 @@ def _less_v(c: Array, moved: Array, v: Array) -> tuple[Array, Array]:
 
 
 def _slack(c: Array, exists: Array, duals: _Duals) -> Array:
-    """An upper bound of reduced costs; infinite for pairs that are forbidden or do not exist."""
+    """Upper bounds of reduced costs; infinite for pairs that are forbidden or do not exist."""
     finite = exists & jnp.isfinite(c)
     u, v = duals.u_of_all[:, None], duals.v_of_all[None, :]
     above = add_up(add_up(jnp.where(finite, c, 0), -u), -v) + jnp.abs(duals.u_rest)[:, None]
@@ -238,7 +244,7 @@ def _prove(
 ) -> _Proof:
     """The cost, and a proved bound on cost - optimum.
 
-    `slop` bounds the errors of c for each unit of mass, and `off` those of recomputed masses.
+    `slop` bounds the error of c per unit of mass, and `off` the error of recomputed masses.
     """
     n, m = c.shape
     used, rows, cols = plan.units > 0, plan.rows.clip(0, n - 1), plan.cols.clip(0, m - 1)
@@ -246,11 +252,11 @@ def _prove(
     slack, slack_rest = two_sum(x[rows, cols], -duals.u[rows])
     rest, rest_rest = two_sum(rest[rows, cols], -duals.u_rest[rows])
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))
-    # An arc to a node without units.
+    # Slack of pairs in which one node has no units.
     other = _slack(c, jnp.isfinite(c), duals)[rows, cols]
     slack = jnp.where(used, jnp.where(moved[rows, cols], slack, other), 0)
-    # A rounded mass changes the optimum by half a unit times its dual. Balancing moves as many
-    # units again as roundings made the totals differ by. (Twice that, for roundings of shares.)
+    # A rounded mass changes the optimum by at most half a unit times its dual. Roundings also make
+    # the totals differ, and balancing moves that many units. The factor 2 covers rounded shares.
     unit = grid.times_power(jnp.ones_like(slop), masses.exponent)
     most = jnp.maximum(greatest(duals.u_of_all), greatest(duals.v_of_all))
     dual = jnp.where(masses.rounded, most, 0)
@@ -266,7 +272,7 @@ def _prove(
 
 
 def _least_below(c: Array, dual: Array, rest: Array, counts: Array) -> Array:
-    """A lower bound of min_k C_ik - dual_k - rest_k over those that count; 0 if none is finite."""
+    """A lower bound of min_k C_ik - dual_k - rest_k over `counts`; 0 if no such cost is finite."""
     finite = jnp.isfinite(c) & counts[None, :]
     above = add_up(add_up(jnp.where(finite, -c, 0), dual[None, :]), rest[None, :])
     least = jnp.where(finite, 0 - above, jnp.inf).min(1)
@@ -274,7 +280,7 @@ def _least_below(c: Array, dual: Array, rest: Array, counts: Array) -> Array:
 
 
 def _times_up(mass: Array, x: Array) -> Array:
-    """An upper bound of the product with x, also of a rounded mass; 0 if one of them is 0."""
+    """An upper bound of mass·x, even of a rounded mass; 0 unless both factors are positive."""
     info = jnp.finfo(x.dtype)
     above = jnp.maximum(mass * x * (1 + 8 * float(info.eps)), float(info.tiny))
     return jnp.where(~(x <= 0) & (mass > 0), above, 0)  # NaN stays NaN
@@ -283,7 +289,8 @@ def _times_up(mass: Array, x: Array) -> Array:
 def _sum_of_products(a: Array, a_low: Array, b: Array, b_low: Array) -> Array:
     """Sum of (a + a_low) (b + b_low), as if added in twice the precision.
 
-    Only a total beyond the range is infinite, no product and no sum of a part.
+    The result is infinite only if the total is beyond the range of floats. Products and partial
+    sums may be beyond it.
     """
     split = 2.0 ** ((jnp.finfo(a.dtype).nmant + 2) // 2) + 1
 
@@ -291,20 +298,20 @@ def _sum_of_products(a: Array, a_low: Array, b: Array, b_low: Array) -> Array:
         high = split * x - (split * x - x)
         return high, x - high
 
-    # What underflows is far less than the last digit of a product beyond the range.
+    # If a product overflows, scale all numbers. What underflows is far less than its last digit.
     beyond = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isinf(a * b)
     by_a, by_b = (jnp.where(beyond.any(), _far_from_the_end(x), 1) for x in (a, b))
     a, a_low, b, b_low = a * by_a, a_low * by_a, b * by_b, b_low * by_b
     (a_high, a_rest), (b_high, b_rest) = halves(a), halves(b)
     product = a * b
     error = ((a_high * b_high - product) + a_high * b_rest + a_rest * b_high) + a_rest * b_rest
-    error = jnp.where(jnp.isfinite(error), error, 0)  # near the end of the range
+    error = jnp.where(jnp.isfinite(error), error, 0)  # not finite near the end of the range
     total = accurate_sum(jnp.concatenate([product, error, a_low * b, a * b_low]))
     total = jnp.where(jnp.isfinite(total), total, product.sum())
     return total / by_a / by_b
 
 
 def _far_from_the_end(x: Array) -> Array:
-    """A power of two by which products of such numbers stay within the range."""
+    """A power of two that scales x down so that products with it do not overflow."""
     half = jnp.finfo(x.dtype).maxexp // 2
     return jnp.where(jnp.abs(x).max() > 2.0 ** (half - 1), jnp.asarray(0.5**half / 256, x.dtype), 1)

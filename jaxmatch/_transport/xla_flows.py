@@ -1,9 +1,11 @@
-"""The flows of a plan of the pure-JAX twin, computed again from the masses as they are given.
+"""The flows of a plan of the pure-JAX twin, recomputed as floats from the given masses.
 
-As in ffi/transport/plan_flows.inc.h: units of one grid say nothing of masses that are far below the
-total. A node of the forest with one arc left sends along it what is left of its mass; the node of
-greatest mass stays until the end in each tree. What a node then has left, because the other end
-could not take it, leaves by a new arc.
+As in ffi/transport/plan_flows.inc.h. The units of the solver are too coarse for masses far below
+the total, so only the forest of its plan is kept. A node with one remaining arc sends the rest of
+its mass along this arc. In each tree the node of greatest mass stays until the end. Mass that a
+node still has then, because the other end could not take it, leaves along a new arc.
+
+Nodes are rows, then columns.
 """
 
 from __future__ import annotations
@@ -20,21 +22,22 @@ from jaxmatch._transport.xla_paths import Search
 
 
 class Flows(NamedTuple):
-    """A plan whose entries have any order; one pair may have several. Nodes: rows, then columns."""
+    """A plan whose entries have any order. One pair may have several entries."""
 
     rows: Int[Array, " k"]
     cols: Int[Array, " k"]
     mass: Float[Array, " k"]  # 0 if not in use
-    off: Float[Array, ""]  # the sum of how far rows and columns are from their masses
-    failed: Bool[Array, ""]  # some mass cannot move
+    off: Float[Array, ""]  # upper bound on the sum of all errors in row and column masses
+    failed: Bool[Array, ""]  # whether some mass cannot move
 
 
 def recompute(
     s: Search, masses: Masses, slack: Float[Array, "n m"], on: Bool[Array, ""], *, scaled: bool
 ) -> Flows:
-    """`slack`: reduced costs, infinite for pairs that do not exist. Moves nothing unless `on`.
+    """Recomputes the flows of a plan; moves nothing unless `on`.
 
-    `scaled`: the demands were, by factors that are rounded.
+    `slack`: reduced costs, infinite for pairs that do not exist. `scaled`: whether the demands were
+    scaled, by rounded factors.
     """
     n, m = slack.shape
     used = jnp.concatenate([s.row_units, s.col_units]) > 0
@@ -49,7 +52,7 @@ def recompute(
     rounding = 2 * mass.size * float(jnp.finfo(mass.dtype).eps)
     off = jnp.abs(more.rest).sum() * (1 + rounding) + lost + more.lost
     eps = float(jnp.finfo(mass.dtype).eps)
-    off += eps * mass[:n].sum()  # several entries of a pair are added up
+    off += eps * mass[:n].sum()  # entries of the same pair will be added up
     if scaled:
         off += 2 * eps * mass[n:].sum()
     return Flows(
@@ -64,7 +67,7 @@ def recompute(
 def _peel(
     parent: Int[Array, " k"], used: Bool[Array, " k"], mass: Float[Array, " k"], near: float
 ) -> tuple[Array, Array, Array]:
-    """Flows on the arcs to parents, what nodes have left, and a bound on what roundings lost."""
+    """Flows on the arcs to parents, the rest of each node, and a bound on what rounding lost."""
     nodes = indices(mass)
     up = jnp.where(used, parent, nodes)
     for _ in range(nodes.size.bit_length()):
@@ -75,7 +78,8 @@ def _peel(
     above = jnp.where(used, parent, nodes)
     one = used.astype(jnp.int32)
     degree = one + jnp.zeros_like(one).at[above].add(one)
-    link = one * nodes + jnp.zeros_like(one).at[above].add(one * nodes)  # may wrap around
+    # The sum of the indices of a node's arcs (may wrap around): with one arc left, it is that arc.
+    link = one * nodes + jnp.zeros_like(one).at[above].add(one * nodes)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         flow, rest, degree, link, lost = state
@@ -103,7 +107,7 @@ def _peel(
 
 
 class _More(NamedTuple):
-    """New arcs."""
+    """New arcs, and the rest of each node."""
 
     rest: Float[Array, " k"]
     rows: Int[Array, " k"]
@@ -117,11 +121,12 @@ class _More(NamedTuple):
 def _send_rest(
     rest: Float[Array, " k"], mass: Float[Array, " k"], slack: Float[Array, "n m"], near: float
 ) -> _More:
-    """New arcs for what nodes have left.
+    """Sends the rest of each node along new arcs.
 
-    It goes where that costs least, among those that can take all of it within `near`; else to one
-    that has as much left itself, or to the greatest. Nodes for which it counts wherever it goes
-    come first: others would take what is left for them.
+    A rest goes to the cheapest node that can take all of it within the tolerance `near`. If there
+    is none, it goes to the node with the greatest rest, or else to the node of greatest mass. Nodes
+    whose rest exceeds the tolerance of every other node come first. Otherwise rests of other nodes
+    could take the room that they need.
     """
     n, m = slack.shape
     allowed = slack < jnp.inf

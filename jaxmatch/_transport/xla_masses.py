@@ -1,4 +1,4 @@
-"""Masses of the pure-JAX twin: whole units of one grid, with equal totals."""
+"""Masses of the pure-JAX twin: integer multiples of one unit, with equal totals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class Masses(NamedTuple):
     supply: Int[Array, " n"]
     demand: Int[Array, " m"]
     exponent: Int[Array, ""]
-    rounded: Bool[Array, ""]  # whether a mass is no multiple, or demands were changed
+    rounded: Bool[Array, ""]  # whether masses were rounded to units or demands changed
     status: Int[Array, ""]
-    # Of rows, then columns: floats as given, but demands that sum as the supplies do; else 0.
+    # Masses of rows, then columns, as floats: as given, but with demands scaled to the sum of the
+    # supplies. 0 for integer masses.
     real: Float[Array, " n+m"]
     coarse: Bool[Array, ""]  # whether units are farther from `real` than a result may be
-    lacking: Float[Array, ""]  # by how much the sums differ
+    lacking: Float[Array, ""]  # difference of the sums, or `moved` minus the lesser sum
 
 
 def in_units(
@@ -38,9 +39,10 @@ def in_units(
     allowed: Bool[Array, "n m"],
     origin: np.dtype,
 ) -> Masses:
-    """Masses on a grid, and their status. Masked ones, and those of dummies, must be 0.
+    """Converts masses to units and sets the status.
 
-    `origin`: the coarsest dtype that they were converted from.
+    Masses of dummies and of masked rows or columns must be 0. `origin`: the coarsest dtype that
+    masses were converted from.
     """
     usable = grid.is_usable(supply) & grid.is_usable(demand)
     if moved is not None:
@@ -54,14 +56,14 @@ def in_units(
 
 
 def spare(dtype: DTypeLike) -> float:
-    """By how much, relative to its own mass, what a plan moves of a row or column may be off."""
+    """The tolerance of the mass that a plan moves from a row or to a column, relative to it."""
     return 2.0**-42 if jnp.dtype(dtype).itemsize == 8 else 2.0**-21
 
 
 def _integers(supply: Array, demand: Array, moved: Array | None) -> Masses:
     integer, most = grid.integer_and_most()
     a, b = supply.astype(integer), demand.astype(integer)
-    # These saturate far above the greatest total that is solved.
+    # These sums saturate far above the greatest total that the solver accepts.
     of_rows, of_cols = (grid.totals(x.clip(0, most)[None, :])[0] for x in (a, b))
     if moved is None:
         total, balanced = jnp.maximum(of_rows, of_cols), of_rows == of_cols
@@ -96,7 +98,7 @@ def _floats(
         highest = jnp.maximum(*(grid.exponent_of_sum(x)[0] for x in wide))
     else:
         highest = grid.exponent_of_sum(jnp.concatenate(wide[:2]))[0]
-    # Masses below the least normal number would be flushed to 0.
+    # A unit below the least normal number would be flushed to 0.
     least = jnp.finfo(supply.dtype).minexp
     exponent = jnp.maximum(highest - grid.bits_of_bound(), least)
     exact = [grid.times_power(x, -exponent) for x in wide]
@@ -118,7 +120,7 @@ def _floats(
         all_rows, all_cols = a.sum(), b.sum()
         most, s = jnp.minimum(all_rows, all_cols), whole[2][0]
         balanced = exact[2][0] <= most.astype(s.dtype) * (1 + forgiven)
-        # Below 2^bits, so that the conversion does not overflow.
+        # What is converted is below 2^bits, so that the conversion does not overflow.
         s = jnp.minimum(jnp.where(s < most.astype(s.dtype), s, 0).astype(integer), most)
         s = jnp.where(whole[2][0] < most.astype(whole[2].dtype), s, most)
         rounded |= s.astype(exact[2].dtype) != exact[2][0]
@@ -140,9 +142,9 @@ def _agree(a: Array, b: Array, forgiven: float) -> Array:
 
 
 def components(mass: Float[Array, " n+m"], allowed: Bool[Array, "n m"]) -> Int[Array, " n+m"]:
-    """The first node of the connected component of each row and column, by allowed pairs.
+    """The connected component of each row and column: the number of its first node.
 
-    Nodes without mass connect nothing. 0 for all if no pair is forbidden.
+    Allowed pairs connect rows and columns that have mass. If no pair is forbidden, all are 0.
     """
     n, m = allowed.shape
     used = mass > 0
@@ -156,7 +158,7 @@ def components(mass: Float[Array, " n+m"], allowed: Bool[Array, "n m"]) -> Int[A
         low_rows = jnp.where(allowed, cols[None, :], n + m).min(1, initial=n + m)
         low_cols = jnp.where(allowed, rows[:, None], n + m).min(0, initial=n + m)
         low = jnp.minimum(label, jnp.concatenate([low_rows, low_cols]))
-        joined = low.at[label].min(low)  # the first node of a component follows, too
+        joined = low.at[label].min(low)  # the first node of a component also gets the label
         joined = joined[joined]
         return joined, (joined != label).any()
 
@@ -165,16 +167,17 @@ def components(mass: Float[Array, " n+m"], allowed: Bool[Array, "n m"]) -> Int[A
 
 
 def _fill_dummies(a: Array, b: Array, of_rows: Array, of_cols: Array, moved: Array) -> Any:
-    """Gives the dummies, the last row and column, what the others lack."""
+    """Gives the last row (a dummy) the demand, and the last column the supply, beyond `moved`."""
     return put(a, a.size - 1, of_cols - moved), put(b, b.size - 1, of_rows - moved)
 
 
 def _balance(
     a: Array, b: Array, real: Sequence[Array], parts: Array, forgiven: float
 ) -> tuple[Array, Array, Array]:
-    """Demands changed in proportion to sum as the supplies of their component do.
+    """Scales the demands of each component to the sum of its supplies.
 
-    In units and as floats; and whether the sums of all components agree.
+    Returns them in units and as floats, and whether the sums of each component agree up to
+    `forgiven`.
     """
     size = parts.size
     of_row, of_col = parts[: a.size], parts[a.size :]
@@ -184,7 +187,7 @@ def _balance(
 
     supply, demand = sums(real[0], of_row), sums(real[1], of_col)
     fits = _agree(supply, demand, forgiven).all()
-    # Sums of a single component are exact.
+    # A single component has one factor, from accurate sums.
     factor = jnp.where(supply == demand, 1, supply / jnp.where(demand > 0, demand, 1))[of_col]
     whole = accurate_sum(real[0]) / accurate_sum(real[1])
     factor = jnp.where((parts > 0).any(), factor, jnp.where(jnp.isfinite(whole), whole, 1))
@@ -194,7 +197,7 @@ def _balance(
     left = more - (sums(changed, of_col) - total)
 
     def settle(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Gives what is left to the greatest of each component; the next one pays a debt."""
+        """Adds what is left to the greatest demand of each component; debt goes to the next one."""
         x, left = state
         most = jnp.zeros_like(x, shape=(size,)).at[of_col].max(x)
         own = jnp.where(x == most[of_col], indices(x), x.size)
@@ -203,7 +206,7 @@ def _balance(
         return jnp.maximum(x, 0), sums(jnp.minimum(x, 0), of_col)
 
     start = jnp.where(fits, changed, b), jnp.where(fits, left, 0)
-    # Components without columns have no debt that is paid.
+    # A component without columns has no demand that could change.
     has_cols = jnp.zeros_like(left, bool).at[of_col].set(b >= 0)
     changed, _ = lax.while_loop(lambda s: ((s[1] != 0) & has_cols).any(), settle, start)
     return changed, real[1] * factor, fits

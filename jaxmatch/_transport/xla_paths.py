@@ -2,8 +2,8 @@
 
 The pairs with mass form a forest of rows and columns, stored as an arc from each node to its
 parent. A search settles whole trees: their arcs are tight, so all nodes of a tree have the same
-distance. A shortest path then enters each tree once and leaves it once, so the pairs that it adds
-close no cycle. The plan is basic at any time, and the state of the loop is O(n + m).
+distance. A shortest path then enters and leaves each tree at most once, so the pairs that it adds
+close no cycle. So the plan is always basic, and the state of the loop takes O(n + m) memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Search(NamedTuple):
     row_pred: Int[Array, " n"]
     row_flow: Int[Array, " n"]
     col_settled: Bool[Array, " m"]
-    col_tied: Bool[Array, " m"]  # gets mass from a scanned row
+    col_tied: Bool[Array, " m"]  # whether it is joined to a scanned row by an arc with mass
     col_dist: Float[Array, " m"]
     col_pred: Int[Array, " m"]
     col_flow: Int[Array, " m"]
@@ -48,17 +48,17 @@ class Search(NamedTuple):
     end: Int[Array, ""]  # the column that the path leads to
     col: Int[Array, ""]  # the column that the walk has come to
     least: Int[Array, ""]  # the units that the path can take
-    row_on_path: Bool[Array, " n"]  # without the root
+    row_on_path: Bool[Array, " n"]  # excluding the root
     col_on_path: Bool[Array, " m"]
 
 
 def move(c: Float[Array, "n m"], supply: Int[Array, " n"], demand: Int[Array, " m"]) -> Search:
-    """Move all mass at least cost. c is +inf for pairs without supply or demand.
+    """Move all mass such that the cost is least. c is +inf for pairs without supply or demand.
 
     The loop ends for any numbers: a search scans each row and settles each column at most once, a
     walk leads from a node to one that was settled earlier, and a path moves at least one unit.
     """
-    # Has the varying axes of all arguments.
+    # 0, with the varying axes of all arguments in a `shard_map`.
     zero = jnp.zeros_like(c[0, 0] + supply[0].astype(c.dtype) + demand[0].astype(c.dtype))
     units = zero.astype(supply.dtype)
     low = c.min(1)
@@ -114,7 +114,7 @@ def _scan(c: Array, s: Search) -> Search:
     on, row = waiting.any(), lax.argmax(waiting, 0, jnp.int32)
     child = s.col_parent == row
     tied = on & ~s.col_settled & (child | (indices(s.v) == s.row_parent[row]))
-    # Whatever was rounded, no arc is shorter than 0, and arcs with mass have length 0.
+    # Despite rounding, no arc is shorter than 0, and arcs with mass have length 0.
     through = s.row_dist[row] + jnp.maximum((c[row] - s.u[row]) - s.v, 0)
     closer = tied | (on & ~s.col_settled & ~s.col_tied & (through < s.col_dist))
     return s._replace(
@@ -129,8 +129,8 @@ def _scan(c: Array, s: Search) -> Search:
 def _settle(s: Search) -> Search:
     """Settle a column and the rows that send to it, or end the search.
 
-    Among ties, columns of the current tree come first. Once all of it is settled, the search ends
-    if one of its columns has room; otherwise it goes on to the nearest column.
+    Among ties, columns of the current tree come first. Once the whole tree is settled, the search
+    ends if a settled column has room. Otherwise it goes on to the nearest column.
     """
     tied = s.col_tied & ~s.col_settled
     complete = ~tied.any() & ~(s.row_settled & ~s.row_scanned).any()
@@ -141,7 +141,7 @@ def _settle(s: Search) -> Search:
     on = tied.any() | (complete & ~found & (reach[col] < jnp.inf))
     child = s.row_parent == col
     rows = on & ~s.row_settled & (child | (indices(s.u) == s.col_parent[col]))
-    # At the end: reduced costs stay >= 0 and become 0 along the path.
+    # Duals change when the search ends: reduced costs stay >= 0 and become 0 along the path.
     end = lax.argmax(with_room, 0, jnp.int32)
     row_rise = jnp.maximum(s.col_dist[end] - s.row_dist, 0)
     col_fall = jnp.maximum(s.col_dist[end] - s.col_dist, 0)
@@ -162,7 +162,7 @@ def _settle(s: Search) -> Search:
 
 
 def _walk(s: Search) -> Search:
-    """One step back along the path: a column and the row before it; at the root, augment."""
+    """Go one step back along the path, over a column and the row before it. Augment at the root."""
     row = s.col_pred[s.col]
     at_root = row == s.root
     inner = s.walking & ~at_root
@@ -176,10 +176,10 @@ def _walk(s: Search) -> Search:
 
 
 def _augment(s: Search) -> Search:
-    """Move what the path can take, and start the next search.
+    """Move as much as the path can take, and start the next search.
 
-    Settled trees are rooted anew: the parent of a node is its predecessor in the search. Arcs
-    without mass are dropped, among them those by which the search entered trees beside the path.
+    Settled trees get a new root: the parent of a node becomes its predecessor in the search. Arcs
+    without mass are dropped, including those by which the search entered trees off the path.
     """
     row_flow = s.row_flow - jnp.where(s.row_on_path, s.least, 0)
     col_flow = s.col_flow + jnp.where(s.col_on_path, s.least, 0)
