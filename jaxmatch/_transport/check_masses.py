@@ -55,11 +55,12 @@ def left_of(
         spare = _spare(mass, index, expected, np.dtype(dtype))
         left = xp.where(xp.abs(left) <= spare, 0, left)
         return left, finite & (left >= 0).all()
-    # Integer sums may wrap around, modulo 2^bits. A wrong sum that looks equal to its mass is at
-    # least 2^bits, a right one below 2^(bits - 1): sums of floats tell the two apart.
+    # An integer sum is known modulo 2^bits. The sum of floats tells that it is below 2^bits; it is
+    # below 2^(bits - 1) if it is not negative, too, and then no difference wraps around.
     wide = common_dtype(mass.dtype, expected.dtype)
-    left = expected.astype(wide) - add_at(expected.size, index, mass.astype(wide))
-    fits = sums < 2.0 ** (8 * wide.itemsize - 0.5)
+    total = add_at(expected.size, index, mass.astype(wide))
+    left = expected.astype(wide) - total
+    fits = (sums < 2.0 ** (8 * wide.itemsize - 0.5)) & (total >= 0)
     return left, ((left >= 0) & fits & (expected >= 0)).all()
 
 

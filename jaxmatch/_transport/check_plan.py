@@ -293,7 +293,8 @@ def _moves(
         fits &= (left == 0).all() & (unmet == 0).all()
     if moved is not None:
         one = xp.zeros_like(entries.i)
-        fits &= (left_of(entries.mass, one, moved[None], dtype)[0] == 0).all()
+        still, fits_too = left_of(entries.mass, one, moved[None], dtype)
+        fits &= fits_too & (still == 0).all()
     return left, unmet, fits
 
 

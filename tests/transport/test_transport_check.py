@@ -17,6 +17,7 @@ from jax.sharding import AxisType, PartitionSpec
 from scipy.optimize import linprog
 from transport_truth import Truth, assert_failed
 
+import jaxmatch as jm
 from jaxmatch import Status
 from jaxmatch._common.result import Transport
 from jaxmatch._transport.check import check_transport
@@ -581,6 +582,29 @@ def test_sums_of_integers_do_not_wrap_around(on, dtype):
     result = result.replace(mass=np.array([[most - 3, 2, 1]], dtype))
     given |= {"demand": result.mass, "supply": np.array([[most]], dtype)}
     assert checked(given, result, on).valid.all()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("on, dtype", [(False, "int32"), (True, "int64")])
+def test_sums_of_plans_that_may_leave_mass_do_not_wrap_around(on, dtype, compiled):
+    """Sums that look small modulo 2^bits: of a row that may keep mass, and of all that moves."""
+    most = np.iinfo(dtype).max
+    with x64(on):
+        check = jax.jit(jm.check_transport) if compiled else jm.check_transport
+        free = {"cost": np.zeros((1, 2), np.float32), "supply": np.zeros(1, dtype)}
+        free |= {"demand": np.array([most, 2], dtype), "unmatched_cost": np.float32(1)}
+        part = {"cost": np.zeros((3, 3), np.float32), "supply": np.full(3, most, dtype)}
+        part |= {"demand": np.full(3, most, dtype), "partial": np.array(1, dtype)}
+        row_of = [0, 0], [0, 1, 2, -1, -1]
+        masses = [most, 2], [most, most, 3, 0, 0]
+        for given, rows, mass in zip((free, part), row_of, masses, strict=True):
+            n, m = given["cost"].shape
+            res = jm.Transport.empty((n, m)).replace(
+                rows=np.array(rows, np.int32), mass=np.array(mass, dtype),
+                cols=np.array([0, 1, 2, -1, -1] if n == 3 else [0, 1], np.int32),
+                row_dual=np.zeros(n, np.float32), col_dual=np.zeros(m, np.float32),
+            )  # fmt: skip
+            assert not check(result=res, **given).valid
 
 
 def test_numpy_arrays_are_checked_in_full_precision(plans):
