@@ -123,15 +123,25 @@ def _widest(kind: type) -> jnp.dtype:
 
 def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     """The sum of integers, and whether it is below `limit` (less than 2^bits of their dtype)."""
-    bits = 8 * terms[0].dtype.itemsize
-    # Digits are narrow enough that up to 2^23 of them (2^31 in 64 bits) add up without overflow.
-    width = 8 if bits == 32 else 32
-    total = jnp.stack([x.sum(dtype=x.dtype) for x in terms]).sum(dtype=terms[0].dtype)
+    dtype, bits = terms[0].dtype, 8 * terms[0].dtype.itemsize
+    # Digits are so narrow that those of one array add up without overflow.
+    longest = max(x.size for x in terms)
+    width = bits // 2
+    while width > 1 and (longest + 1) << width >= 1 << (bits - 1):
+        width //= 2
+    mask = (1 << width) - 1
+    total = jnp.stack([x.sum(dtype=dtype) for x in terms]).sum(dtype=dtype)
     carry, digits = jnp.zeros_like(total), []
+    carries = [carry] * len(terms)  # of each array
     for low in range(0, bits, width):
-        digit = sum(((x >> low) & ((1 << width) - 1)).sum(dtype=x.dtype) for x in terms) + carry
-        digits.append(digit & ((1 << width) - 1))
+        sums = [
+            ((x >> low) & mask).sum(dtype=dtype) + c for x, c in zip(terms, carries, strict=True)
+        ]
+        carries = [x >> width for x in sums]
+        digit = sum((x & mask for x in sums), start=carry)
+        digits.append(digit & mask)
         carry = digit >> width
+    carry = sum(carries, start=carry)
     # Compare digits, from the most significant one on.
     fits, equal = jnp.zeros_like(total, bool), carry == 0
     for at in range(len(digits) - 1, -1, -1):

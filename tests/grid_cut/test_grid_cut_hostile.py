@@ -11,6 +11,7 @@ from grid_cut_helpers import CONNECTIVITIES, assert_minimum, exact_cut
 from helpers import problem, to_numpy, x64
 
 import jaxmatch as jm
+from jaxmatch._grid_cut.xla import _sum_below
 
 
 pytestmark = pytest.mark.usefixtures("platform")
@@ -48,6 +49,15 @@ def test_twin(connectivity, wide):
     with x64(wide):
         check(shape, connectivity, dtype, method="xla", count=150, seed=connectivity,
               bits=59 if wide else 29, denormal=False)  # fmt: skip
+
+
+@pytest.mark.parametrize("count, most", [(8_700_000, 511), (3, 2**31 - 1), (3, 2**30)])
+def test_sums_of_the_twin_do_not_wrap_around(count, most):
+    """Of as many numbers of 32 bits as large grids have."""
+    terms = [np.full(count, most, np.int32), np.full(2, 3, np.int32)]
+    exact, limit = sum(int(x.astype(object).sum()) for x in terms), 2**31
+    total, fits = _sum_below([jnp.asarray(x) for x in terms], limit)
+    assert bool(fits) == (exact < limit) and int(total) % 2**32 == exact % 2**32
 
 
 @each_connectivity
