@@ -1,4 +1,4 @@
-"""What this installation is made of and runs on, for bug reports."""
+"""The versions, native libraries and devices of this installation, for bug reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxmatch._library.gpu_generations import gpu_generations
 from jaxmatch._library.libraries import loaded_libraries
 
 
-# They change which code runs.
+# Environment variables that change which code runs.
 _VARIABLES = (
     *("JAXMATCH_LIB_DIR", "JAXMATCH_ISA", "JAXMATCH_CUDA_KERNEL"),
     *("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES"),
@@ -25,9 +25,9 @@ _FILES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 
 
 def show_config() -> None:
-    """Prints versions, native libraries and devices: put it into a bug report.
+    """Prints versions, native libraries and devices, for a bug report.
 
-    `python -m jaxmatch` does the same from a shell. It starts JAX's backends to list their devices.
+    `python -m jaxmatch` does the same from a shell. Listing the devices starts JAX's backends.
 
     >>> import jaxmatch as jm
     >>> jm.show_config()  # doctest: +ELLIPSIS
@@ -41,7 +41,7 @@ def show_config() -> None:
 
 
 def config() -> dict[str, str | list[str]]:
-    """The lines of `show_config` by their names."""
+    """The values that `show_config` prints, by name."""
     from jaxmatch import __version__
 
     return {
@@ -79,7 +79,7 @@ def _library(name: str) -> list[str]:
 
 
 def _text(library: ctypes.CDLL, function: str) -> str:
-    """What a function of the library says of it. Nothing depends on it, so one may be missing."""
+    """The text that an exported function returns; "unknown" if the library lacks the function."""
     ask = getattr(library, function, None)
     if ask is None:
         return "unknown"

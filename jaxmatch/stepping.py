@@ -4,7 +4,7 @@ The solvers take `steps_per_call`, the number of steps in each native call. One 
 
 | solver | method | step |
 | --- | --- | --- |
-| `solve_assignment` | `"core"`, `"auction"` | a search and its augmentations, or a scale |
+| `solve_assignment` | `"core"`, `"auction"` | a search and its augmentations, or an auction scale |
 | | `"classical"`, `"tree"` | a search and its augmentations |
 | | all others | an error |
 | `maximum_bipartite_matching`, on CUDA | `"push_relabel"` | a round of pushes |

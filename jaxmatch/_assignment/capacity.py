@@ -1,10 +1,10 @@
-"""Assignments with capacities: transport problems of whole units, with a dummy row and column.
+"""Assignments with capacities as transport problems of whole units, with a dummy row and column.
 
-The dummy column takes what rows leave, the dummy row fills what columns lack. A column with a
-minimum is split into a part that the dummy row must not fill and one that it may.
+The dummy column takes the unused capacities of rows, the dummy row those of columns. A column with
+a minimum is split into two parts. The dummy row must not fill the first part, which is the minimum.
 
-This is for programs. Outside of a trace, ffi/transport/cpu/capacities_handler.cc does the same in
-one native call, which `native_capacities` makes.
+This module is for compiled programs. Outside of a trace, `native_capacities` does the same in one
+native call, see ffi/transport/cpu/capacities_handler.cc.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.problem import TransportProblem
 
 
-# Totals of capacities saturate here. At most so many pairs are matched.
+# The limit on the number of pairs. Totals of capacities saturate here.
 _MOST_PAIRS = 2**30
-# NumPy takes ten times as long for a member of an enumeration.
+# Plain integers, because NumPy takes ten times as long for members of an enumeration.
 _OPTIMAL, _INFEASIBLE = int(Status.OPTIMAL), int(Status.INFEASIBLE)
 _INVALID_COST, _INVALID_CAPACITY = int(Status.INVALID_COST), int(Status.INVALID_CAPACITY)
 _OVERFLOW = int(Status.OVERFLOW)
@@ -39,14 +39,15 @@ def by_transport(
     *,
     as_plan: bool,
 ) -> CapacitatedAssignment | Transport:
-    """Solves a problem as a transport problem, which `with_dummies` makes balanced.
+    """Solves a problem as a balanced transport problem.
 
-    `with_dummies(problem, units)` also tells whether integer costs do not fit their dtype.
+    `with_dummies(problem, units)` returns that problem, and whether its integer costs exceed their
+    dtype.
     """
     units = _in_units(problem)
     balanced, too_wide = with_dummies(problem, units)
     res = solve(balanced)
-    # What the transport problem does not show, but for invalid costs, which come first.
+    # Errors that the transport problem does not detect. It detects invalid costs, which come first.
     status = jnp.where(too_wide, _OVERFLOW, units.status)
     solved = (status == _OPTIMAL) | (res.status == _INVALID_COST)
     status = jnp.where(solved, res.status, status).astype(np.int32)
@@ -55,11 +56,11 @@ def by_transport(
     n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
     parts = 1 if problem.col_minimum is None else 2
     own = solved[..., None] & (res.rows >= 0) & (res.rows < n) & (res.cols < m * parts)
-    # By a shift: programs for several GPUs that divide do not compile (JAX 0.11.2).
+    # A shift, because a division does not compile for several GPUs (JAX 0.11.2).
     cols = res.cols if parts == 1 else res.cols >> 1
 
     def number(x: Array) -> Array:
-        """NaN where a problem is not solved."""
+        """x in the dtype of results, NaN where a problem is not solved."""
         ok = solved[..., None] if x.ndim > solved.ndim else solved
         return jnp.where(ok, x, np.nan).astype(res.cost.dtype)
 
@@ -85,12 +86,12 @@ def by_transport(
 
 
 class Units(NamedTuple):
-    """Capacities that are sound, 0 where masked, and what is wrong with the given ones."""
+    """Capacities, 0 where masked or negative, and the status of the given ones."""
 
     rows: Int[Array, "... n"]
     cols: Int[Array, "... m"]
     least: Int[Array, "... m"] | None
-    of_rows: Int[Array, "... 1"]  # total
+    of_rows: Int[Array, "... 1"]  # total of `rows`
     of_cols: Int[Array, "... 1"]
     status: Int[Array, "..."]
 
@@ -109,8 +110,8 @@ def _in_units(problem: CapacityProblem) -> Units:
         least = jnp.maximum(least, 0)
         missed = (least > cols).any(-1) | (_total(least) > of_rows)[..., 0]
         least = jnp.minimum(least, cols)
-    # Capacities above the total of the other side are all alike, which keeps sums small. But a row
-    # pays for all units that stay.
+    # A capacity above the total of the other side is as good as any greater one, so it is cut to
+    # keep sums small. But with unmatched costs a row pays for each unmatched unit.
     rows = jnp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
     cols = jnp.minimum(cols, of_rows + 1)
     least = None if least is None else jnp.minimum(least, cols)
@@ -122,7 +123,10 @@ def _in_units(problem: CapacityProblem) -> Units:
 
 
 def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
-    """Saturates: the sum of int32 may wrap around, and a float tells whether it did."""
+    """The sum, at most `_MOST_PAIRS`.
+
+    A sum of int32 may wrap around. A sum of floats tells whether it did.
+    """
     near = x.sum(-1, dtype=np.float32, keepdims=True)
     exact = x.sum(-1, dtype=np.int32, keepdims=True)
     return jnp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
@@ -131,7 +135,7 @@ def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
 def with_dummies(
     problem: CapacityProblem, units: Units, *, maximize: bool
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
-    """The balanced problem; and whether its integer costs do not fit their dtype."""
+    """The balanced problem, and whether its integer costs exceed their dtype."""
     assert isinstance(problem.transport, TransportProblem)
     own = problem.transport
     cost, row_mask, col_mask, col_dual = own.cost, own.row_mask, own.col_mask, own.col_dual
@@ -140,7 +144,7 @@ def with_dummies(
     cols, too_wide = units.cols, jnp.zeros(batch, bool)
     cost = cost if unmatched is None else cost.astype(unmatched.dtype)
     if units.least is not None and cost.dtype == np.int32:
-        # What forbids a unit of the dummy row may be twice the greatest cost.
+        # The cost that forbids the dummy row may be twice the greatest cost.
         wide = jax.dtypes.canonicalize_dtype(np.int64)
         cost = cost.astype(wide)
         unmatched = None if unmatched is None else unmatched.astype(wide)
@@ -176,7 +180,7 @@ def with_dummies(
 
 
 def units_moved(problem: CapacityProblem, units: Units) -> Int[Array, "..."]:
-    """All of the lesser total, and one of the dummies has no mass; or 0, and costs decide."""
+    """How many units must move: the lesser total, or none if unmatched costs decide."""
     moved = jnp.minimum(units.of_rows, units.of_cols)[..., 0]
     return moved if problem.unmatched_cost is None else jnp.zeros_like(moved)
 
@@ -187,17 +191,17 @@ def interleaved(one: Array, other: Array) -> Num[Array, "... 2*m"]:
 
 
 def doubled(x: Array) -> Num[Array, "... 2*m"]:
-    """Each entry twice in a row."""
+    """Repeats each entry: x_1, x_1, x_2, x_2, ..."""
     return jnp.repeat(x, 2, -1)
 
 
 def _forbidding(
     cost: Array, unmatched: Array | None, problem: CapacityProblem, maximize: bool
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
-    """What a unit of the dummy row costs where it must not go, and whether that does not fit.
+    """The cost that forbids the dummy row to fill a minimum, and whether it exceeds the dtype.
 
-    For integers, more than any exchange with a row that is elsewhere can cost: if minima can be met
-    at all, such a row exists.
+    For floats it is infinite. For integers it exceeds the cost of moving a real row here from
+    anywhere else. Such a row exists if the minima can be met at all.
     """
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
@@ -218,13 +222,13 @@ def _forbidding(
 
 
 # ---------------------------------------------------------------------------------------------
-# Its result
+# The result
 
 
 def _duals(
     res: Transport, problem: CapacityProblem, units: Units
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
-    """Shifted so that the dual of the dummy, if it has mass, becomes 0."""
+    """The duals, shifted so that a dummy that has mass gets the dual 0."""
     n = problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
@@ -242,13 +246,13 @@ def _duals(
 
 
 def _counts(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
-    """How many rows each column has."""
+    """The number of rows matched to each column."""
     batch = col4row.shape[:-1]
 
     def count(cols: Array) -> Array:
         return jnp.zeros(m, jnp.int32).at[jnp.where(cols < 0, m, cols)].add(1, mode="drop")
 
-    # A batch that is divided over devices stays so under `vmap`.
+    # `vmap` keeps the sharding of a batch.
     for _ in batch:
         count = jax.vmap(count)
     return count(col4row)
@@ -257,7 +261,7 @@ def _counts(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
 def _merged(
     rows: Array, cols: Array, mass: Array, own: Bool[Array, "... k"], size: int
 ) -> tuple[Array, Array, Array]:
-    """The `size` first own entries, with the two parts of a column as one."""
+    """The first `size` entries in `own`, with the entries of the two parts of a column merged."""
 
     def first(own: Array, *xs: Array) -> tuple[Array, ...]:
         order = jnp.argsort(~own, axis=-1, stable=True)[..., :size]

@@ -1,6 +1,6 @@
-"""`check_capacitated_assignment`: verifies pairs by their column duals.
+"""`check_capacitated_assignment`: verifies results by their column duals.
 
-Shares no code with the solvers: an error would have to be made twice.
+It shares no code with the solvers, so that it does not repeat their errors.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 class Claim(NamedTuple):
-    """Pairs and how often each is used, and the duals that prove them."""
+    """What a result claims: pairs, how often each is used, and duals that prove the optimum."""
 
     rows: Int[Array, "... k"]
     cols: Int[Array, "... k"]
@@ -90,8 +90,8 @@ def check_capacitated_assignment(
     **Arguments:**
 
     - `cost`, capacities, `maximize`, masks, `unmatched_cost`: as they were passed to the solver.
-    - `result`: the solver's result. `col4row`, `col_count` and `col_dual` are read, or with
-      `row_capacity` `rows`, `cols`, `mass` and `col_dual`.
+    - `result`: the solver's result. The check reads `col4row`, `col_count` and `col_dual`; with
+      `row_capacity` it reads `rows`, `cols`, `mass` and `col_dual`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
     [`check_assignment`][jaxmatch.check_assignment]. Valid results exceed no capacity, meet all
@@ -120,7 +120,7 @@ def as_claim(
     (*batch, n), m = supply.shape, demand.shape[-1]
 
     def field(name: str, size: int | None, real: bool = False) -> Array:
-        """Any size, if None."""
+        """A field of the result, checked. A `size` of None allows any length."""
         must = "be real numbers" if real else "be integers"
         dtypes = REAL if real else INTEGERS
         x = as_array(f"result.{name}", getattr(result, name), place, dtypes, must, "")
@@ -172,22 +172,22 @@ def _check_one(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> Ass
 
 
 class _Duals(NamedTuple):
-    """Column duals when minimising."""
+    """The column duals of the minimisation problem."""
 
     v: Float[Array, " m"]
 
     def lowered(self, spacing: float) -> _Duals:
-        """Below the duals that were rounded to these."""
+        """Lowers duals by their rounding error, to at most their exact values."""
         return _Duals(self.v - spacing * module_of(self.v).abs(self.v))
 
 
 class _Stays(NamedTuple):
-    """What pairs leave, and what it costs to leave a row unmatched."""
+    """What pairs leave unused, and the cost of leaving a row unmatched."""
 
-    left: Int[Array, " n"]
-    room: Int[Array, " m"]
-    above: Int[Array, " m"]  # rows of a column that it need not have
-    optional: Bool[Array, " m"]  # columns that need not have any
+    left: Int[Array, " n"]  # unused capacity of rows
+    room: Int[Array, " m"]  # unused capacity of columns
+    above: Int[Array, " m"]  # matched rows of a column beyond its minimum
+    optional: Bool[Array, " m"]  # columns that may stay without rows
     price: Pair
 
 
@@ -251,7 +251,7 @@ def _tightened(
 def _stays(
     problem: CapacityProblem, entries: Entries, maximize: bool
 ) -> tuple[_Stays, Bool[Array, ""]]:
-    """What pairs leave, and whether they are as many as they may and must be."""
+    """What pairs leave unused, and whether they obey capacities and minima and are complete."""
     xp, (rows, cols) = module_of(entries.mass), existing(problem.transport)
     of_row = xp.where(rows, problem.transport.supply, 0)
     of_col = xp.where(cols, problem.transport.demand, 0)
@@ -260,7 +260,7 @@ def _stays(
     left, fits = left_of(entries.mass, entries.i, of_row)
     room, fits_too = left_of(entries.mass, entries.j, of_col)
     fits &= fits_too & (of_col - room >= least).all()
-    # The lesser total is matched if all of one side is.
+    # The pairs are complete if all of one side is matched.
     all_rows, all_cols = (left == 0).all(), (room == 0).all()
     if problem.unmatched_cost is None:
         fits &= all_rows | all_cols
@@ -283,11 +283,11 @@ def _gap(
     stays: _Stays,
     flushed: Float[Array, ""],
 ) -> tuple[Float[Array, ""], ...]:
-    """The gap that duals prove; the magnitudes of costs and of duals, times the pairs; these."""
+    """The gap that duals prove, and three sums over pairs: of |cost|, of |dual|, and of 1."""
     (i, j, _, times), v = entries, duals.v
     xp = module_of(v)
-    # Rows left over go to one more column, whose dual is 0. A column pays for room that it leaves,
-    # or for more rows than it must have.
+    # Unmatched rows go to a dummy column with dual 0. Column j adds −v_j to the gap for each unused
+    # unit of its capacity, and v_j for each row beyond its minimum.
     (u, u_rest), pairs = with_unmatched(minima, own, stays.price)
     dual = xp.concatenate([at(v, j), xp.zeros_like(stays.price[0])])
     i = xp.concatenate([i, xp.arange(stays.left.size, dtype=jnp.int32)])

@@ -36,7 +36,7 @@ from jaxmatch._transport.points import balanced
 from jaxmatch._transport.solve import METHODS
 
 
-Capacities = tuple[Array | None, Array | None, Array | None]  # of rows, of columns, least of these
+Capacities = tuple[Array | None, Array | None, Array | None]  # rows, columns, column minima
 
 
 @overload
@@ -100,7 +100,7 @@ def solve_capacitated_assignment_points(
     **Returns:** as [`solve_capacitated_assignment`][jaxmatch.solve_capacitated_assignment],
     verified by `check_capacitated_assignment_points`.
 
-    **Gradient:** of `res.cost`, with respect to the points: that of the sum of the matched
+    **Gradient:** of `res.cost`, with respect to the points: the gradient of the sum of the matched
     distances.
 
     **Time and memory:** O((n + m)·d) memory on the CPU.
@@ -172,7 +172,7 @@ def _solve(
 def _with_dummies(
     problem: CapacityProblem, units: Units, *, maximize: bool
 ) -> tuple[PointProblem, Bool[Array, ""]]:
-    """The balanced problem; and that its costs fit their dtype."""
+    """The balanced problem, and False: its costs are floats, which never exceed their dtype."""
     points = problem.transport
     assert isinstance(points, PointProblem)
     cols, last_row = units.cols, jnp.zeros_like(points.y, shape=points.demand.shape)

@@ -23,19 +23,19 @@ _MOST = 2**31 - 1
 class CapacityProblem(NamedTuple):
     """A batch of problems, as a pytree. All arrays have the batch dimensions."""
 
-    # Its masses are the capacities, not checked.
+    # Its masses are the capacities, whose values are not checked.
     transport: TransportProblem | PointProblem
     col_minimum: Int[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
 
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
-    """Integers as int32, so that they do not decide the precision; larger ones saturate."""
+    """Converts capacities to int32, which saturates, so that they do not affect the precision."""
     return tuple(None if x is None else _as_int32(name, x) for name, x in capacities.items())
 
 
 def check_minimum(col_capacity: Any, col_minimum: Any) -> None:
-    """Raises an error for a minimum above the default capacity, where it is known."""
+    """Raises an error if a minimum is known to exceed the default capacity of 1."""
     known = isinstance(col_minimum, np.ndarray) and col_capacity is None
     if known and col_minimum.max(initial=0) > 1:
         raise ValueError(

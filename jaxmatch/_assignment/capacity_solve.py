@@ -71,7 +71,7 @@ def solve_capacitated_assignment(
     warm_start: WarmStart | None = None,
     method: str = "auto",
 ) -> CapacitatedAssignment | Transport:
-    """Solve dense assignment problems whose columns, or rows, are matched several times, exactly.
+    """Solve dense assignment problems exactly, with columns or rows that match several times.
 
     The lesser of the two totals of capacities is matched in full, at the least total cost. Leading
     dimensions are batch, solved by one native call.
@@ -90,20 +90,22 @@ def solve_capacitated_assignment(
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
     - `col_capacity`, `row_capacity`: integers, broadcast to `[..., m]` and `[..., n]`: how often a
-      column or row may be matched, once if left out. A pair is used up to the lesser of its two.
-    - `col_minimum`: likewise, how often a column must be matched.
+      column or row may be matched; the default is 1. A pair may be used as often as the
+      lesser of its two capacities.
+    - `col_minimum`: integers, broadcast to `[..., m]`: how often a column must be matched.
     - `maximize`, `row_mask`, `col_mask`, `warm_start`: as in `solve_assignment`.
-    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays. Columns
-      may then stay as well, at no cost. With integer costs it must be one, too.
+    - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays
+      unmatched. Columns may then stay unmatched, too, at no cost. With integer costs it must be an
+      integer.
     - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
 
     **Returns:** a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], or with `row_capacity`
-    a [`Transport`][jaxmatch.Transport], whose `mass` is how often a pair is used. Both are verified
-    by `check_capacitated_assignment`.
+    a [`Transport`][jaxmatch.Transport], whose `mass` says how often each pair is used.
+    `check_capacitated_assignment` verifies either.
 
-    **Status:** those that [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment] lists.
+    **Status:** see [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment].
 
-    **Gradient:** of `res.cost`, as that class says.
+    **Gradient:** of `res.cost`; see [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment].
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """

@@ -1,4 +1,4 @@
-"""Certificates of assignments: feasibility and the dual bound. Shares no code with the solvers."""
+"""Certificates of assignments: feasibility and the dual bound; no code of the solvers is used."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class AssignmentCheck(Check):
     """The result of [`check_assignment`][jaxmatch.check_assignment]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the assignment is feasible, whatever its cost.
-    - `optimal`: `bool[...]`, the duals prove that no assignment costs less: valid, and `gap` within
-      the rounding of costs and duals, see [Checks][optimal].
+    - `optimal`: `bool[...]`, the assignment is valid, and its duals prove that none costs less:
+      `gap` is within the rounding of costs and duals, see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 
@@ -60,7 +60,7 @@ class RowReductions(NamedTuple):
     least_rest: Float[Array, "... n"]
     own: Float[Array, "... n"]  # the cost of the row's pair
     own_rest: Float[Array, "... n"]
-    has_tiny: Bool[Array, "... n"]  # a cost that XLA may flush to 0, see `is_tiny`
+    has_tiny: Bool[Array, "... n"]  # whether XLA may flush a cost to 0, see `is_tiny`
 
 
 def reduce_rows(
@@ -88,7 +88,7 @@ def reduce_rows(
 def passes(
     cost: Num[Array, "... n m"], bound: DualBound, col4row: Int[Array, "... n"], maximize: bool
 ) -> tuple[Callable[[Array], RowReductions], Callable[[tuple[int, ...]], Blocks] | None]:
-    """What `verify` needs: passes over a matrix of costs, on the host in blocks of rows."""
+    """The arguments `reduce` and `blocks` of `verify`. On the host they read blocks of rows."""
     rows, cols, (n, m) = bound.rows, bound.cols, cost.shape[-2:]
 
     def reduce(v: Array) -> RowReductions:
@@ -111,12 +111,12 @@ def passes(
 
     if module_of(cost) is jnp:
         return reduce, None
-    integer = split(cost[..., :0, :], False)[1] is not None  # rests are not in one float
+    integer = split(cost[..., :0, :], False)[1] is not None  # has rests, which `blocks` lacks
     return (reduce_blocks if n else reduce), None if integer else blocks
 
 
 class DualBound(NamedTuple):
-    """A lower bound on the optimum by column duals: all data of a problem except its costs."""
+    """A lower bound on the optimum from column duals: all data of a problem except its costs."""
 
     rows: Bool[Array, "... n"]  # existing rows
     cols: Bool[Array, "... m"]
@@ -124,11 +124,11 @@ class DualBound(NamedTuple):
     r: Float[Array, "... n"]  # the cost of leaving a row unmatched, as a float and a rest
     r_rest: Float[Array, "... n"]
     cols_optional: Bool[Array, "... m"]  # columns that may stay unmatched
-    flushed: Float[Array, "..."]  # bound on the error by flushed denormal numbers
+    flushed: Float[Array, "..."]  # bound on the error from flushed denormal numbers
     has_tiny: Bool[Array, "..."]  # whether duals or unmatched costs may be flushed
     whole: bool  # whether all costs are integers
-    spacing: float  # of the duals, relative to them
-    # Of distances, which are computed again: roundings of each, and a magnitude besides theirs.
+    spacing: float  # relative float spacing of the duals
+    # For costs that are distances, see `jaxmatch._common.distances.recomputed`.
     recomputed: tuple[float, float] = (1, 0)
 
     @classmethod
@@ -173,7 +173,7 @@ class DualBound(NamedTuple):
             xp.full(tuple(batch), 32 * (n + m) * tiny, real),
             has_tiny,
             all(jnp.issubdtype(x, jnp.integer) for x in dtypes),
-            # On the host the duals are found again, and their dtype does not matter.
+            # On the host the duals are recomputed, so their dtype does not matter.
             spacing(dtype if xp is np else col_dual.dtype, real),
         )
 
@@ -187,8 +187,9 @@ class DualBound(NamedTuple):
     ) -> AssignmentCheck:
         """Compares the bound with the cost of an assignment, which must be feasible.
 
-        `reduce` makes a pass over the costs, with column duals. `blocks` returns numbers of rows
-        and the costs of a problem from there on, to minimise, on the host.
+        `reduce(v)` makes a pass over the costs with the column duals v. `blocks(k)`, on the host,
+        yields the costs of problem k in blocks of rows. A block is its first row, and a matrix of
+        costs to minimise.
         """
         xp, reductions = module_of(self.v), reduce(self.v)
         valid = self._is_valid(reductions, col4row, row4col)
@@ -199,17 +200,17 @@ class DualBound(NamedTuple):
             return xp.where(proved & ~xp.isnan(gap), gap, xp.inf), *sizes
 
         def by_lowered() -> Array:
-            """Duals below exact ones add to the slack of their own row alone."""
+            """The gap of duals below the exact ones. Each adds slack only to its own pair."""
             return better(self.v - self.spacing * xp.abs(self.v))
 
         def better(v: Array) -> Array:
-            """The gap by other duals where they prove the optimum."""
+            """The gap of other duals, where they prove the optimum."""
             other = gap_of(v, reduce(v))[0]
             return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
         gap, *sizes = gap_of(self.v, reductions)
         rounding = self.recomputed[0] * tolerance(sizes[0], sizes[1], self.spacing)
-        if self.whole and xp is np:  # tight duals prove what rounded ones leave open
+        if self.whole and xp is np:  # demand a gap of 0, which tight duals can prove
             rounding = xp.minimum(rounding, 0.5)
         more = proved & (gap > rounding)
         if xp is jnp:
@@ -231,7 +232,7 @@ class DualBound(NamedTuple):
         col4row: Any,
         row4col: Any,
     ) -> Any:
-        """Column duals of problem k of more digits than those of the result."""
+        """Column duals of problem k with more digits than those of the result."""
         i = np.flatnonzero(col4row[k] >= 0)
         own = Pairs(i, col4row[k][i], reductions.own[k][i])
         price = np.where(self.rows[k], self.r[k], np.inf)
@@ -244,7 +245,7 @@ class DualBound(NamedTuple):
     def _is_valid(
         self, reductions: RowReductions, col4row: Array, row4col: Array
     ) -> Bool[Array, "..."]:
-        """Whether it is a matching of existing pairs that leaves out nothing mandatory."""
+        """Whether the pairs exist and form a matching of all mandatory rows and columns."""
         xp, matched, used = module_of(self.v), col4row >= 0, row4col >= 0
         pairs = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
         pairs &= (~matched | (self.rows & xp.isfinite(reductions.own))).all(-1)
@@ -255,7 +256,7 @@ class DualBound(NamedTuple):
     def _gap(
         self, v: Array, reductions: RowReductions, col4row: Array, row4col: Array
     ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
-        """The gap that column duals prove, and the magnitudes of costs and of duals."""
+        """The gap that column duals prove, and the sums of magnitudes of costs and of duals."""
         xp, (rows, r, r_rest) = module_of(v), (self.rows, self.r, self.r_rest)
         matched = col4row >= 0
         # u_i, or a lower bound of it.

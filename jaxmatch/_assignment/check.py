@@ -1,6 +1,6 @@
 """`check_assignment`: verifies the certificate of an assignment.
 
-Shares no code with the solvers: an error would have to be made twice.
+It shares no code with the solvers, so that it does not repeat their errors.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def check_assignment(
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
       forbidden, and it is complete. Its cost does not matter.
-    - `optimal`: `valid`, and proved: `gap` is within the rounding of costs and duals, see
-      [Checks][optimal].
+    - `optimal`: `valid`, and the duals prove it: `gap` is within the rounding of costs and duals,
+      see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
       [Checks][check-assignment].
 

@@ -1,8 +1,9 @@
-"""Problems that do not fit into one block of a GPU, rewritten for solvers that take the whole GPU.
+"""Problems that do not fit into one block of a GPU, rewritten for solvers that use the whole GPU.
 
-With unmatched costs, each row gets a column of its own that stands for leaving it: an ungated
-problem for the core method. What that method does not take, transport does: 64-bit integers,
-problems with far more rows than columns, and the longest sides.
+With unmatched costs, each row gets an extra column, its gate: a match with it means that the row
+stays unmatched. The result is a problem without unmatched costs, for the core method. Transport
+solves what the core method does not take: 64-bit integers, problems with far more rows than
+columns, and the longest sides.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
-# Of costs and masks.
+# A solver without unmatched costs, called with costs and masks.
 Ungated: TypeAlias = Callable[..., Assignment]
 
-# With more rows for each column, the columns of rows would be most of the costs.
+# With more rows per column, gates would make up most of the costs.
 _MOST_ROWS_PER_COLUMN = 3
 # Sums of smaller integers are exact in float64, as in the native solvers.
 _MOST_INTEGER = 2**45
@@ -43,7 +44,8 @@ def solve_beyond_blocks(
 ) -> Assignment:
     """Solves one problem after the other. A warm start is ignored.
 
-    The `twin` takes 64-bit integers too large for a float beside unmatched costs that are floats.
+    The `twin` solves problems whose unmatched costs are floats and whose costs are 64-bit integers
+    too large for a float.
     """
     core = partial(_core, maximize=maximize)
     by_gates = partial(solve_gated, solve=core, maximize=maximize)
@@ -73,13 +75,16 @@ def solve_beyond_blocks(
 def solve_gated(problem: AssignmentProblem, *, solve: Ungated, maximize: bool) -> Assignment:
     """Solves a problem with unmatched costs, in the dtype of its costs, by `solve` without them.
 
-    Behind the columns, row i has one of its own at its unmatched cost r_i. No other row profits
-    from it: for floats that pair is forbidden, for integers it costs more than all others, and rows
-    that stay do so at least cost in their own columns. Nothing is subtracted, so nothing rounds.
-    There always are more columns than rows, unless none exists: then free columns have dual 0, and
-    the others are not above. So the dual of a row in a pair is at most r_i, as its own column is
-    free. Of a row that stays it is r_i minus the dual of its own column, which is at most 0;
-    lowering it to r_i keeps all inequalities, and the sum with that column's dual as 0.
+    Row i gets an extra column behind the others, its gate, at its unmatched cost r_i. No other row
+    profits from this gate. For floats, its pairs with other rows are forbidden. For integers, these
+    pairs cost more than all others, so unmatched rows cost least in their own gates. Nothing is
+    subtracted, so nothing is rounded.
+
+    With gates there are more columns than rows, unless all columns are gates. So free columns have
+    dual 0, and all column duals are at most 0. The gate of a matched row is free, so the dual of
+    the row is at most r_i. The dual of an unmatched row is r_i minus the dual of its gate, which is
+    at most 0. Lowering the row's dual to r_i, and raising the gate's to 0, keeps all inequalities
+    and the sum of duals.
     """
     cost, row_mask, col_mask, r, _ = problem
     assert r is not None and r.dtype == cost.dtype
@@ -103,7 +108,7 @@ def solve_gated(problem: AssignmentProblem, *, solve: Ungated, maximize: bool) -
 
 
 def _beyond(cost: Num[Array, "... n m"], r: Array, maximize: bool) -> Num[Array, "..."]:
-    """What forbids a pair; for integers, one more than the greatest cost."""
+    """The cost that forbids a pair; for integers, one more than the greatest cost."""
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
         return jnp.full_like(cost, -jnp.inf if maximize else jnp.inf, shape=batch)
@@ -133,7 +138,7 @@ def _as(problem: AssignmentProblem, dtype: DTypeLike) -> AssignmentProblem:
 
 
 def _with_float_gates(problem: AssignmentProblem, solve: Solver, twin: Solver) -> Assignment:
-    """Integer costs beside unmatched costs that are floats: a float64 holds both."""
+    """Solves integer costs with unmatched costs that are floats. A float64 holds both."""
     real = result_float()
 
     def in_float64(problem: AssignmentProblem) -> Assignment:
@@ -150,7 +155,7 @@ def _with_float_gates(problem: AssignmentProblem, solve: Solver, twin: Solver) -
 
 
 def _narrowed(res: Assignment, dtype: DTypeLike) -> Assignment:
-    """In the dtype of results. The gap remains a bound."""
+    """Converts to the dtype of results. The gap is rounded upwards and remains a bound."""
     fields = {name: x.astype(dtype) for name, x in _numbers(res).items()}
     above = res.gap > fields["gap"].astype(res.gap.dtype)
     up = jnp.nextafter(fields["gap"], jnp.full_like(fields["gap"], jnp.inf))
@@ -158,7 +163,7 @@ def _narrowed(res: Assignment, dtype: DTypeLike) -> Assignment:
 
 
 def _overflows(problem: AssignmentProblem) -> Bool[Array, "..."]:
-    """Whether sums of unmatched costs beside integers may not fit, as in `solve_assignment`."""
+    """Whether sums of unmatched costs are too large for integer costs, as in `solve_assignment`."""
     cost, row_mask, col_mask, r, _ = problem
     *batch, n, m = cost.shape
     assert r is not None
@@ -195,7 +200,7 @@ def _numbers(res: Assignment) -> dict[str, Array]:
 def _by_units(
     problem: AssignmentProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> Assignment:
-    """As transport of whole units, one of each row, with a dummy row and a dummy column."""
+    """Solves a problem as a transport of one unit per row, with a dummy row and column."""
     cost, row_mask, col_mask, r, _ = problem
     *batch, n, m = cost.shape
     rows, cols = (jnp.ones((*batch, size), jnp.int32) for size in (n, m))
@@ -223,7 +228,7 @@ def _rows_of_columns(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"
         at = jnp.where(cols < 0, m, cols)
         return jnp.full_like(cols, -1, shape=(m,)).at[at].set(rows, mode="drop")
 
-    # A batch that is divided over devices stays so under `vmap`.
+    # `vmap` keeps the sharding of a batch.
     for _ in col4row.shape[:-1]:
         invert = jax.vmap(invert)
     return invert(col4row)

@@ -22,7 +22,7 @@ from jaxmatch._ffi.sizes import size
 
 
 # Below these lengths of the longer side, a block runs an auction faster than the whole GPU, whose
-# rounds take longer. Where the sides differ, and columns stay free, a block's searches are longer.
+# rounds take longer. If the sides differ, columns stay free, which makes a block's searches longer.
 _LARGE_AUCTION, _LARGE_AUCTION_IF_NOT_SQUARE = 1536, 1025
 # Bytes of shared memory that a block needs for each row.
 _BYTES_PER_ROW = 48
@@ -34,7 +34,7 @@ def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
         return _jonker_volgenant(problem, maximize=maximize)
 
     def solve(problem: AssignmentProblem) -> Assignment:
-        """Decides again: under `vmap` the batch is larger than it was outside."""
+        """Decides again, as the batch under `vmap` is larger than outside."""
         return _by_platform(problem, cpu=_on_cpu, cuda=on_cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -66,7 +66,7 @@ def _prefers_core(problem: AssignmentProblem) -> bool:
 
 
 def _jonker_volgenant(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """The native solver where the platform has one, the twin elsewhere."""
+    """The native solver where the platform has one, the pure-JAX twin elsewhere."""
     cuda = _on_cuda if native.fits_cuda(problem.cost) else _beyond_blocks
     return _by_platform(problem, cpu=_on_cpu, cuda=cuda, maximize=maximize)
 
@@ -105,14 +105,14 @@ def _fits_a_block(problem: AssignmentProblem) -> bool:
 
 
 def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """`"core"`, unless its bids call for an auction: a block is faster at that."""
+    """Runs `"core"`, unless its first step asks for an auction: a block runs that faster."""
     large = partial(
         native_large.large, problem.cost, *problem.masks, maximize=maximize, method="core"
     )
     _, buffers = large(steps=1)
     return lax.cond(
         (buffers.word("stage") == size("large.stage.auction")).any(),
-        # Without a warm start: with one it would run no auction.
+        # Without a warm start, which would prevent the auction.
         lambda: _on_cuda(problem._replace(col_dual=None), maximize=maximize),
         lambda: large(buffers=buffers)[0],
     )
@@ -176,7 +176,7 @@ def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 def _large_here(
     problem: AssignmentProblem, *, maximize: bool, method: str, time_limit: float | None = None
 ) -> Assignment:
-    """Raises the same errors as a traced call."""
+    """Solves on this host by a method for large problems, with the errors of a traced call."""
     if min(problem.cost.shape[-2:]) == 0:
         return _on_cpu(problem, maximize=maximize)
     _check_large(problem, method)
@@ -184,7 +184,7 @@ def _large_here(
 
 
 def method_with_limit(method: str, in_steps: bool) -> str:
-    """The method that a call with a time limit uses; the error where there is none."""
+    """The method of a call with a time limit. Methods that take no limit raise an error."""
     method = "core" if method == "auto" else method
     if method not in native_large.LARGE_METHODS or in_steps:
         wrong = "several calls" if in_steps else f"method={method!r}"
@@ -196,7 +196,7 @@ def method_with_limit(method: str, in_steps: bool) -> str:
 
 
 def check_goes_with_limit(cost: Any, unmatched_cost: Any) -> None:
-    """The error for costs that no method with a time limit takes."""
+    """Raises an error for costs that no method with a time limit takes."""
     if unmatched_cost is not None:
         raise ValueError(
             "`time_limit` does not go with `unmatched_cost`; leave one of them out, or give each "
@@ -210,7 +210,7 @@ def check_goes_with_limit(cost: Any, unmatched_cost: Any) -> None:
         )
 
 
-# Every name is accepted on every platform: without a kernel for it, the pure-JAX twin runs.
+# Every platform accepts every name. Without a native solver for it, the pure-JAX twin runs.
 METHODS: dict[str, Callable[..., Assignment]] = {
     "auto": _auto,
     **{name: partial(_large, large_method=name) for name in native_large.LARGE_METHODS},

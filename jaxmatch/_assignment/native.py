@@ -16,14 +16,14 @@ from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
 
 
-# Bytes of shared memory that a block has on an H100, and those that it has on any GPU.
+# Bytes of shared memory that a block has on an H100, and that it has on every GPU at least.
 _BYTES_ON_H100, BYTES_ON_EVERY_GPU = 227 << 10, 99 << 10
 
 
 def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
     """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in.
 
-    On the GPUs of this process; where there is none, on an H100.
+    The GPUs are those of this process; if it has none, an H100 is assumed.
     """
     if is_symbolic(cost.shape[-2:]):
         return True
@@ -37,7 +37,7 @@ def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
 
 @functools.cache
 def shared_memory() -> int | None:
-    """Bytes that a block may have on each GPU of this process; None if it has no GPU."""
+    """Bytes of shared memory that a block has on every GPU of this process; None without a GPU."""
     try:
         gpus = jax.local_devices(backend="cuda")
         return min(gpu.shared_memory_per_block_optin for gpu in gpus)

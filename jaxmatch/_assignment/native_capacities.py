@@ -25,9 +25,9 @@ _NUMBERS = ("cost", "row_dual", "col_dual", "gap", "status")
 def capacities(
     problem: CapacityProblem, given: Given, *, as_plan: bool, **attributes: Any
 ) -> CapacitatedAssignment | Transport:
-    """Solves every problem of the batch in one native call. All arrays are NumPy's.
+    """Solves every problem of the batch in one native call. All arrays are NumPy arrays.
 
-    The call has the caller's arrays for operands where it can, so that it may be repeated.
+    Where possible, the operands are the caller's own arrays, so that `repeated` keeps the call.
     """
     own = problem.transport
     if isinstance(own, PointProblem):
@@ -60,7 +60,10 @@ def capacities(
 
 
 def _amount(given: Any, expanded: Any, absent: int) -> tuple[Any, int]:
-    """An operand, or what all rows or columns have; `expanded` is of the shape of an operand."""
+    """The operand, or None and an amount for all rows or columns.
+
+    `expanded`: the amounts in the shape of an operand.
+    """
     if given is None:
         return None, absent
     if type(given) is int:

@@ -45,7 +45,7 @@ def _sizes(n: int, m: int, masked: bool, method: str) -> list[int]:
 
 
 def empty_buffers(cost: Num[Array, "... n m"], masked: bool, method: str) -> Buffers:
-    """The initial state."""
+    """The buffers before the first step."""
     *batch, n, m = cost.shape
     return Buffers(*(jnp.zeros((*batch, k), jnp.int32) for k in _sizes(n, m, masked, method)))
 
@@ -63,7 +63,7 @@ def large(
     metric: str | None = None,
     time_limit: float | None = None,
 ) -> tuple[Assignment, Buffers]:
-    """At most `steps` more steps (0: all) from the state `buffers`. Arguments must be checked.
+    """Takes up to `steps` steps (0: all) from the state `buffers`. Arguments must be checked.
 
     After `time_limit` seconds the best answer so far is completed, and its status is `TIME_LIMIT`.
 

@@ -14,9 +14,9 @@ from jaxmatch._ffi.sizes import most, size
 
 
 # The core method has stalled if more than 1 / `_PART_FREE` of the rows are still free after
-# `_LEAST_PRICINGS` pricings. Where it converges, a tenth are free after the first step. Where the
-# nearest candidates are the wrong ones, as between far clusters, half were free for hundreds of
-# steps.
+# `_LEAST_PRICINGS` pricings, which are passes over all costs. Where the method converges, a tenth
+# of the rows are free after the first step. Where the nearest candidates are the wrong ones, as
+# between distant clusters, half of the rows were free for hundreds of steps.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
 
@@ -26,7 +26,7 @@ class GatheredBlocks(NamedTuple):
     reduction: Int[Array, "p a"]  # min-reduction buffers
     cores: Int[Array, "p b"]  # candidate sets of rows
     lists: Int[Array, "p c"]  # for each row a short list of tight columns (slack 0)
-    packed: Int[Array, "p d"]  # candidate sets of some rows
+    packed: Int[Array, "p d"]  # candidate sets of selected rows
 
 
 class DeviceState(NamedTuple):
@@ -45,7 +45,7 @@ class DeviceState(NamedTuple):
     @property
     def done(self) -> Bool[Array, ""]:
         stage = self._word("stage")
-        return (stage == size("large.stage.done")) | (stage < 0)  # interrupted
+        return (stage == size("large.stage.done")) | (stage < 0)  # negative after Ctrl-C
 
     @property
     def has_stalled(self) -> Bool[Array, ""]:
@@ -55,9 +55,9 @@ class DeviceState(NamedTuple):
         return ~self.done & ((self._word("trees") != 0) | few_matched)
 
     def requests(self, block: str) -> Bool[Array, ""]:
-        """Whether the next call needs the gathered "reduction", "cores" or "lists".
+        """Whether the next call needs a block to be gathered: "reduction", "cores" or "lists".
 
-        Or "some" or "few" candidate sets, of those that are packed.
+        "some" stands for the whole block `packed`, "few" for its beginning (`few_packed`).
         """
         return self._word("request") == size(f"large.request.{block}")
 
@@ -81,7 +81,7 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
 
 
 def few_packed(n: int, m: int, *, masked: bool, method: str, rows: bool, devices: int) -> int:
-    """The length of the beginning of `packed` that is gathered for few rows."""
+    """The length of the part of `packed`, from its beginning, that is gathered for few rows."""
     assert method == "core"
     return size("sharded.packed.few", n, m, masked, rows, devices)
 
@@ -113,10 +113,11 @@ def sharded_assignment(
     method: str,
     auction: bool,
 ) -> tuple[Assignment, DeviceState]:
-    """Solves until a block must be gathered or the solve is done. `"core"` may hold an `auction`.
+    """Solves until a block must be gathered or the solve is done.
 
-    `costs` is this device's shard of the matrix. With a metric it is a pair of point sets `[d, k]`:
-    this device's shard of the sharded side, and all points of the other side.
+    `auction`: whether `"core"` may run an auction. `costs` is this device's shard of the matrix.
+    With a metric it is a pair of point sets `[d, k]`: this device's shard of the sharded side, and
+    all points of the other side.
     """
     optional = {"row_mask": masks[0], "col_mask": masks[1]}
     shard, *others = costs
@@ -124,7 +125,7 @@ def sharded_assignment(
     optional |= gathered._asdict()
     operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
-    operands += state[:5]  # updated in place by aliases; the reduction buffer is written anew
+    operands += state[:5]  # updated in place by aliases; the reduction buffer is always new
     fields = assignment_fields(*sides)
     out = native_call(
         "jaxmatch_assignment_sharded",

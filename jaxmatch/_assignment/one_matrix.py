@@ -1,4 +1,4 @@
-"""One matrix outside of a trace, on this host: a prepared call, for loops over small problems."""
+"""Solves one matrix outside of a trace by a prepared call, for loops over small problems."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Pairs: TypeAlias = tuple[Array, Array]
 def pairs_of_matrix(
     cost: Any, maximize: bool, program: Callable[[Array, bool], Pairs]
 ) -> Pairs | None:
-    """What `linear_sum_assignment` returns; None for other arguments, and where it has an error.
+    """What `linear_sum_assignment` returns; None for other arguments, or if the solve fails.
 
-    `program`: compiled, for JAX arrays of a type that comes often.
+    `program`: a compiled solver, for JAX arrays whose shape and dtype come often.
     """
     is_jax = isinstance(cost, jax.Array)
     if not (is_jax or type(cost) is np.ndarray) or cost.ndim != 2 or cost.dtype not in _DTYPES:

@@ -44,7 +44,7 @@ class Partition(NamedTuple):
         return PartitionSpec(self.axis, None) if self.rows else PartitionSpec(None, self.axis)
 
     def global_shape(self, n: int, m: int) -> tuple[int, int]:
-        """The sides of the whole problem, from those of an array."""
+        """The sides of the whole problem, given the sides of the array that was passed."""
         shards = self.size if self.is_local else 1
         n, m = (n * shards, m) if self.rows else (n, m * shards)
         side, what = (n, "rows") if self.rows else (m, "columns")
@@ -57,7 +57,7 @@ class Partition(NamedTuple):
         return n, m
 
     def shard_index(self) -> Int[Array, ""]:
-        """The number of this device's shard."""
+        """The index of this device's shard."""
         return jnp.int32(0) if self.axis is None else lax.axis_index(self.axis).astype(jnp.int32)
 
     def gather(self, x: Array) -> Array:
@@ -73,7 +73,7 @@ class Partition(NamedTuple):
         return lax.dynamic_slice_in_dim(x, self.shard_index() * each, each)
 
     def map_shards(self, f: Callable[..., T], in_specs: Any, *arguments: Any) -> T:
-        """Applies `f` to the shards of each device. Its result must be the same on all of them."""
+        """Calls `f` on each device's shards. It must return the same result on all devices."""
         if self.is_local:
             return f(*arguments)
         spec, arguments = PartitionSpec(), self.resharded(in_specs, arguments)

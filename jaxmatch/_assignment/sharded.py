@@ -57,7 +57,7 @@ def check_partition(
     method: str,
     methods: Sequence[str] = native_large.SHARDED_METHODS,
 ) -> None:
-    """Raises an error if the native solvers do not take such a problem; `axis` may be None."""
+    """Raises an error unless the native solvers take such a problem, sharded or not."""
     name, size = partition.name, partition.size
     where = f" where `{name}` is given" if partition.axis is not None else ""
     if method not in [*methods]:  # a list: an unhashable name must not raise a TypeError
@@ -121,7 +121,7 @@ def _solve(
 class ShardedCosts(NamedTuple):
     """The sharded costs of one problem: a matrix, or points whose distances are computed on demand.
 
-    Their arrays are passed separately, as `operands`: closing over them would leak tracers.
+    The arrays are passed separately, as `operands`: closing over them would leak tracers.
     """
 
     sides: tuple[int, int]
@@ -143,9 +143,9 @@ def solve_shards(
 ) -> Assignment:
     """Solves one sharded problem. Costs are not moved; the result is replicated.
 
-    The first operand is sharded, all others are replicated; masks are those of the whole problem.
+    The first operand is sharded, all others are replicated. Masks cover the whole problem.
     `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU, and `cuda` on a GPU.
-    A method that only exists on CPUs is the twin elsewhere.
+    Elsewhere a method that exists only on CPUs is replaced by the pure-JAX twin.
     """
     if partition.is_local:
         _check_replicated(partition, (*operands[1:], *masks))
@@ -171,7 +171,7 @@ def solve_shards(
     if partition.axis is None:
         return solve(operands, *masks)
     if partition.is_local:
-        # `pmax` marks the result as replicated in its type, too.
+        # `pmax` marks the result as replicated in its type.
         return jax.tree.map(lambda x: lax.pmax(x, partition.axis), solve(operands, *masks))
     replicated = PartitionSpec()
     in_specs = (costs.specs, replicated, replicated)
@@ -185,7 +185,7 @@ def solve_shards(
 
 
 def _check_replicated(partition: Partition, shared: tuple[Array | None, ...]) -> None:
-    """Inside a `shard_map`: devices with different problems would deadlock in collectives."""
+    """Inside a `shard_map`, raises an error if devices may get different problems and deadlock."""
     if any(x is not None and partition.axis in varying_axes(x) for x in shared):
         raise ValueError(
             f"masks and points of the side that `{partition.name}` does not shard must be the same "
@@ -213,9 +213,9 @@ def solve_and_gather(
 ) -> _Carry:
     """Alternates native calls and all-gathers until the solve is done.
 
-    Invariant: after each call all devices request the same. A collective moves O(n) numbers, the
-    candidate sets of all rows or of some, or the lists of tight columns. `stops` may end the solve
-    early, without a result, and there is no auction then.
+    Invariant: after each call all devices request the same block. A collective moves O(n) numbers,
+    the candidate sets of all or some rows, or the lists of tight columns. With `stops` the core
+    method runs no auction, and the solve may end early, without a result.
     """
     device = partition.shard_index()
     layout = {"rows": partition.rows, "devices": partition.size, "method": method}
@@ -241,7 +241,7 @@ def solve_and_gather(
         return call(carry.gathered._replace(**new), carry.state)
 
     def reduce(carry: _Carry) -> _Carry:
-        """Calls until something else must be gathered, or the solve is done."""
+        """Gathers reductions and calls until another block is requested, or the solve is done."""
         return while_requested(
             "reduction", carry, lambda carry: gather_and_call(carry, "reduction")
         )
@@ -267,7 +267,7 @@ def solve_and_gather(
         return exchange("lists", carry)
 
     state, gathered = native_sharded.empty_state(*sides, **layout)
-    # Loop-carried types must not change: the initial state varies as its successors do.
+    # The type of a loop's state must not change, so the initial state varies as its successors do.
     state, gathered = vary_alike((state, gathered), (operands, masks, device))
     carry = call(gathered, state)
     if method != "core":
@@ -283,7 +283,7 @@ def solve_and_gather(
 def _value_jvp(
     partition: Partition, cost: Array, tangent: Array, res: Assignment
 ) -> Float[Array, ""]:
-    """The sum of the tangents of matched pairs. Each device adds those in its own shard."""
+    """The sum of the tangents of matched pairs. Each device adds the pairs in its own shard."""
     if is_constant(tangent):
         return jnp.zeros_like(res.cost)
 

@@ -1,4 +1,4 @@
-"""Checks of large assignments, sharded or not: the costs are reduced in blocks of rows."""
+"""Checks large assignments, sharded or not. Costs are read in blocks of rows."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ def solve_assignment(
 ) -> Assignment:
     """Solve dense linear assignment problems exactly, inside or outside of `jax.jit`.
 
-    Finds pairs (i, j) of least total cost that match all of the smaller side, each row and each
-    column in at most one pair. Leading dimensions are batch, solved by one native call.
+    Finds pairs (i, j) of least total cost that match all of the smaller side. Each row and each
+    column is in at most one pair. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -68,17 +68,18 @@ def solve_assignment(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
-    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
+    - `maximize`: find the greatest total. Then −inf forbids a pair, and the inequalities of duals
+      are reversed.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
-      does not exist, and its costs may be anything. For problems of different sizes in a batch.
+      does not exist, and its costs may be anything. Masks allow different sizes in a batch.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched, at no cost. +inf: the row must be matched.
-    - `warm_start`: an earlier result or column duals `[..., m]` where the search may begin.
+    - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
-    - `steps_per_call`, `progress`: for one large problem, the steps of each native call, and a
-      function of (matched rows, rows) that is called after each; see `jaxmatch.stepping`.
-    - `time_limit`: for one large problem, seconds after which it is completed from the state
-      reached, with a proved gap; see [A limit of time][time-limit].
+    - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,
+      and a function of (matched rows, rows) to run after each call; see `jaxmatch.stepping`.
+    - `time_limit`: for one large problem, a number of seconds. After these, the pairs found so far
+      are completed, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
 
@@ -86,12 +87,13 @@ def solve_assignment(
 
     **Status:** `OPTIMAL`, `TIME_LIMIT`, `INFEASIBLE`, `INVALID_COST`, `OVERFLOW`; see [statuses][].
 
-    **Gradient:** of `res.cost`: the permutation matrix, and 1 for each row left unmatched.
+    **Gradient:** of `res.cost`: the permutation matrix for `cost`, and 1 for the `unmatched_cost`
+    of each row left unmatched.
 
     **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
     `TypeError` for other dtypes.
 
-    **Source:** Jonker and Volgenant, Computing 38 (1987); all others: [Papers][papers-assignment].
+    **Source:** Jonker and Volgenant, Computing 38 (1987); others: [Papers][papers-assignment].
     """
     in_calls: dict[str, Any] = {
         "steps_per_call": steps_per_call,
@@ -180,14 +182,15 @@ def linear_sum_assignment(
 
     **Returns:**
 
-    `(row_ind, col_ind)`, each `i32[..., min(n, m)]`, rows in increasing order: NumPy arrays for
-    NumPy arrays and lists on the CPU, else JAX arrays. NumPy's float64 is solved as it is; as
-    an argument of `jit` or `vmap` JAX rounds it to float32, unless `jax_enable_x64` is set.
+    `(row_ind, col_ind)`, each `i32[..., min(n, m)]`, with rows in increasing order. They are NumPy
+    arrays if the input is a NumPy array or a list and the CPU solves it, else JAX arrays. NumPy's
+    float64 is solved without rounding. But JAX rounds float64 arguments of `jit` and `vmap` to
+    float32, unless `jax_enable_x64` is set.
 
     **Raises:** outside of a trace, `ValueError` as in scipy: for NaN, an infinity of the wrong
-    sign, and infeasible input. Inside `jit` or `vmap` nothing can be raised: the indices of that
-    problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] gives the status,
-    duals, masks and everything else, and documents gradient, cost and exactness.
+    sign, and infeasible input. Inside `jit` or `vmap` nothing can be raised, so the indices of such
+    a problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] also returns status and duals
+    and takes masks; its documentation covers gradient, cost and exactness.
     """
     pairs = pairs_of_matrix(cost_matrix, bool(maximize), _pairs_in_trace)
     if pairs is not None:

@@ -38,9 +38,9 @@ class AssignmentState:
 
     - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
       is `UNFINISHED`.
-    - `buffers`: the state of the kernels: prices, cores, counters.
+    - `buffers`: the internal state of the solver: prices, candidate sets, counters.
 
-    A pytree of arrays, for `jit`, `while_loop` or a checkpoint.
+    It is a pytree of arrays, so `jit` and `while_loop` take it, and it can be stored.
     """
 
     result: Assignment
@@ -60,37 +60,40 @@ class AssignmentState:
 
     @property
     def rows(self) -> Int[Array, "..."]:
-        """The number of pairs to find: the unmasked shorter side; 0 before the first step."""
+        """The number of pairs to find, without masked rows and columns; 0 before the first step."""
         return self.buffers.word("rows")
 
     @property
     def steps(self) -> Int[Array, "..."]:
-        """The number of searches so far, the paper's iterations, each of which may match many rows,
-        and of scales of an auction."""
+        """The number of searches and of auction scales so far.
+
+        A search, which papers call an iteration, may match many rows.
+        """
         return self.buffers.word("steps")
 
     @property
     def pricings(self) -> Int[Array, "..."]:
-        """Pricing passes of `"core"` over all costs; dual updates of the Hungarian methods."""
+        """The number of passes of `"core"` over all costs, or of Hungarian dual updates."""
         return self.buffers.word("pricings")
 
     @property
     def dense_steps(self) -> Int[Array, "..."]:
-        """Steps of `"core"` and `"auction"` that searched over all costs."""
+        """The number of steps of `"core"` and `"auction"` that searched over all costs."""
         return self.buffers.word("dense_steps")
 
     @property
     def termination_rounds(self) -> Int[Array, "..."]:
-        """Rounds of termination detection in all searches, and of bids in an auction.
+        """The number of rounds: of termination detection in searches, and of bids in auctions.
 
-        Hungarian methods: levels of breadth-first search. `"core"`: one per search on a CPU; on a
-        GPU the search is asynchronous, so the number differs between runs.
+        In the Hungarian methods (`"classical"`, `"tree"`) they are levels of breadth-first search.
+        In `"core"` there is one round per search on a CPU. On a GPU its searches are asynchronous,
+        so the number of rounds differs between runs.
         """
         return self.buffers.word("termination_rounds")
 
     @property
     def bids(self) -> Int[Array, "..."]:
-        """Bids of an auction, each of which takes a scan of a row or of its candidates."""
+        """The number of bids in auctions. Each bid scans a row or the candidates of a row."""
         return self.buffers.word("bids")
 
     def stage_ms(self) -> dict[str, float]:

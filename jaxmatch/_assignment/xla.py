@@ -49,8 +49,8 @@ def solve(
             overflow |= _overflows(unmatched_cost, rows, pairs)
     go = ~(invalid | overflow)
 
-    # Errors that `gap` must cover besides the roundings in `_prove`: integers longer than a float,
-    # and numbers so small that XLA may flush them, or their differences, to zero.
+    # Errors that `gap` must cover besides the roundings in `_prove`: from integers longer than a
+    # float, and from numbers so small that XLA may flush them, or their differences, to zero.
     info = jnp.finfo(c.dtype)
     room = 1 << (8 * (n + m)).bit_length()  # an upper bound on the number of terms of any sum
     small = 4 * room * float(info.tiny) / float(info.eps)
@@ -75,7 +75,7 @@ def solve(
         return place(c, r, rows & go, optional, slop, start)
 
     def place_cols(go: Array) -> Placement:
-        """Solves the transpose: columns must be matched, and the warm start has row duals."""
+        """Solves the transpose: columns must be matched, and a warm start consists of row duals."""
         leave = jnp.where(cols, jnp.inf, 0).astype(c.dtype)
         row_start = None
         if start is not None:
@@ -91,7 +91,7 @@ def solve(
     elif n >= m and row_mask is None:
         placed = place_cols(go)
     else:
-        # Masks decide at run time which side must be matched. The other call places no row.
+        # Masks decide at run time which side must be matched. In the other call no row is active.
         flip = num_rows > num_cols
         by_row, by_col = place_rows(go & ~flip, num_rows != num_cols), place_cols(go & flip)
         placed = jax.tree.map(lambda a, b: jnp.where(flip, b, a), by_row, by_col)

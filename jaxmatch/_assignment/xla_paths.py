@@ -43,7 +43,7 @@ def place(
 ) -> Placement:
     """Match every active row, or leave it unmatched at the cost leave_i.
 
-    v_j <= 0 if columns are `optional`. `slop` is added to the gap.
+    v_j <= 0 if columns are `optional`. `slop` is an error bound that is added to the gap.
     """
     p, q = c.shape
     if p == 0 or q == 0:
@@ -58,8 +58,8 @@ def place(
     if start is None:
         return _place_from(c, leave, active, slop, cold)
     # Any column duals are feasible, as row duals follow from them. But an unmatched column needs a
-    # dual of 0, and duals of another scale than the costs lose the costs to rounding. So the result
-    # of a warm start is used if its gap is 0; otherwise the solve is repeated from a cold start.
+    # dual of 0, and if duals are much larger than costs, rounding loses the costs. So the result of
+    # a warm start is used if its gap is 0; otherwise the solve is repeated from a cold start.
     warm = jnp.isfinite(start).all()
     start = jnp.where(optional, jnp.minimum(start, 0), start)
 
@@ -104,7 +104,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
     p, q = c.shape
     order = jnp.argsort(~active)
     count = active.sum(dtype=jnp.int32)
-    zero = jnp.zeros_like(c[0, 0] + leave[0] + v[0])  # has the varying axes of all three
+    zero = jnp.zeros_like(c[0, 0] + leave[0] + v[0])  # varies over the mesh axes of c, leave and v
 
     def filled(shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Array:
         return jnp.full_like(zero, value, dtype, shape=shape)
@@ -138,7 +138,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         length = jnp.minimum(nearest, leave_dist)
         leaves, owner = leave_dist < nearest, s.row4col[col]
         found = leaves | (owner < 0) | ~(length < jnp.inf)
-        # At the end of the path: lower the duals of scanned columns by their distance to the end.
+        # At the end of the path, lower the duals of scanned columns by their distance to the end.
         # Reduced costs stay >= 0 and become 0 along the path.
         v = jnp.where(found & s.scanned, s.v + jnp.minimum(dist - length, 0), s.v)
         return s._replace(
@@ -168,9 +168,9 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         fresh = search(s.placed + 1, s.failed, s.col4row, s.row4col, s.v)
         return _select(s.augmenting & (s.col < 0), fresh, s)
 
-    # One loop instead of three nested ones: under vmap no problem waits for the others. It ends for
-    # any numbers: a search scans each column once, and a path leads from a column to one that was
-    # scanned earlier.
+    # One loop instead of three nested ones: under vmap no problem waits for the others. The loop
+    # ends whatever the numbers are: a search scans each column once, and each step along a path
+    # leads to a column that was scanned earlier.
     s = lax.while_loop(
         lambda s: (s.placed < count) & ~s.failed,
         lambda s: augment(_select(s.augmenting, s, scan(s))),

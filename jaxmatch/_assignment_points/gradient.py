@@ -1,4 +1,4 @@
-"""The derivative of the cost of an assignment between points, in their coordinates."""
+"""The derivative of an assignment's cost with respect to the coordinates of its points."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`check_assignment_points` with a radius, outside of a trace: over the pairs of a grid.
+"""`check_assignment_points` with a radius, outside of a trace: a grid finds the pairs.
 
-Shares no code with the native solver's grid: an error would have to be made twice.
+It shares no code with the native solver's grid, so that it does not repeat its errors.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.tighten import Blocks, Pairs
 
 
-_MOST_AXES = 3  # of a grid
-_MOST_CELLS = 2.0**20  # of an axis; a key has 21 bits for each
+_MOST_AXES = 3  # axes of a grid
+_MOST_CELLS = 2.0**20  # cells along an axis; a key has 21 bits for each axis
 _KEY_BITS = 21
-# Cells are wider than the reach by more than the rounding of coordinates in units of cells.
+# Cells are wider than the reach by this factor, which covers the rounding of coordinates.
 _SLACK = 1 + 2.0**-16
-_BLOCK = 1 << 17  # candidates at once, in the cache of a core
-_ROWS = 1 << 15  # whose cells are looked up at once
+_BLOCK = 1 << 17  # candidate pairs at once, to stay in a core's cache
+_ROWS = 1 << 15  # rows whose cells are looked up at once
 
-OnHost: TypeAlias = Any  # a NumPy array, which type checkers know as any array
+OnHost: TypeAlias = Any  # a NumPy array; `Any` for type checkers
 
 
 def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
-    """As documented in `check_assignment_points`, for NumPy arrays."""
+    """`check_assignment_points` with a radius, for NumPy arrays."""
     x: Any = problem.x
     y: Any = problem.y
     sides = len(x), len(y)
@@ -44,7 +44,7 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     cols: Any = bound.cols
     sound_rows, sound_cols = np.isfinite(x).all(-1), np.isfinite(y).all(-1)
     radius = float(problem.radius)
-    # Rows with NaN costs, such as those of a point that is not finite.
+    # Rows with NaN costs, for example because a point is not finite.
     has_radius = radius >= 0
     unsound = rows & ~(sound_rows & bool(has_radius and sound_cols[cols].all()))
     within = _Range(metric, radius, x.dtype, problem.radius.dtype)
@@ -53,7 +53,7 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     own = _own_costs(within, x, y, there, col4row)
 
     def pairs() -> Iterator[Pairs]:
-        """All pairs but those of the result that roundings decide."""
+        """All pairs that exist, except pairs of the result whose existence depends on rounding."""
         return _near_pairs(within, x, y, *there)
 
     def reduce(v: Any) -> RowReductions:
@@ -73,7 +73,10 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
 
 
 def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
-    """Lowers each row's least cost − v_j, a float and a rest, to that of pairs sorted by row."""
+    """Lowers `least` + `rest`, each row's minimum of cost − v_j, to the minimum with more pairs.
+
+    The pairs must be sorted by row.
+    """
     if not near.row.size:
         return
     c, c_rest = minus(near.cost, None, v[near.col])
@@ -88,23 +91,24 @@ def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
 
 
 class _Range(NamedTuple):
-    """Which pairs of points, [dims, size] in float64, lie within the radius.
+    """Decides which pairs of points lie within the radius. Points are [dims, size] in float64.
 
-    The native solvers compute the same bits of each distance, but for unit vectors, whose norms are
-    rounded. The twin rounds distances to the type of results, in an order that compilers choose.
+    The native solvers compute bitwise the same distances, except for the cosine, where norms are
+    rounded. The pure-JAX twin rounds distances to the dtype of results, in an order that
+    compilers choose.
     """
 
     metric: str
     radius: float
-    points: np.dtype  # the type of points, and of costs
-    real: np.dtype  # of results
+    points: np.dtype  # the dtype of points, and of costs
+    real: np.dtype  # the dtype of results
 
     @property
     def of_squares(self) -> bool:
         return self.metric in ("sqeuclidean", "euclidean")
 
     def distance(self, x: OnHost, i: OnHost, y: OnHost, j: OnHost, scale: float = 1) -> OnHost:
-        """Summed in the order of the coordinates."""
+        """The distances of pairs (i, j), summed in the order of the coordinates."""
         total = np.zeros(len(i))
         for a, b in zip(x, y, strict=True):
             if self.metric == "cosine":
@@ -119,7 +123,7 @@ class _Range(NamedTuple):
         return np.sqrt(total) if self.metric == "euclidean" else total
 
     def judge(self, x: OnHost, i: OnHost, y: OnHost, j: OnHost) -> tuple[OnHost, OnHost, OnHost]:
-        """The costs of pairs, whether they exist, and whether roundings decide that."""
+        """The costs of pairs, whether they exist, and whether that depends on rounding."""
         apart = cost = self.distance(x, i, y, j)
         most = self.radius
         if self.of_squares and not 2.0**-480 <= most <= 2.0**480:
@@ -138,7 +142,7 @@ class _Range(NamedTuple):
         return cost, exists & np.isfinite(cost), near
 
     def _differs(self, x: OnHost, y: OnHost, exists: OnHost) -> OnHost:
-        """Whether another order of the roundings, in the type of results, decides otherwise."""
+        """Whether sums in another order, in the dtype of results, would decide otherwise."""
         real = self.real.type
         most, scale = real(self.radius), real(1)
         if self.of_squares:
@@ -165,17 +169,17 @@ class _Range(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """No coordinate of a pair differs by more, but for roundings."""
+        """The greatest difference of a coordinate within any pair, apart from rounding."""
         if self.metric != "cosine":
             return self.radius
-        # Of vectors of about unit length: |x - y|² = 2 (1 - x·y).
+        # For vectors of about unit length, |x - y|² = 2 (1 - x·y).
         return math.sqrt(2 * self.radius + 64 * float(np.finfo(self.points).eps))
 
 
 def _own_costs(
     within: _Range, x: OnHost, y: OnHost, there: tuple[OnHost, OnHost], col4row: OnHost
 ) -> OnHost:
-    """The cost of each row's pair, +inf where it does not exist."""
+    """The cost of each row's pair, +inf where that pair does not exist."""
     own = np.full(len(x), np.inf)
     i = np.flatnonzero((col4row >= 0) & (col4row < len(y)) & there[0])
     i = i[there[1][col4row[i]]]
@@ -189,7 +193,7 @@ def _own_costs(
 def _near_pairs(
     within: _Range, x: OnHost, y: OnHost, rows: OnHost, cols: OnHost
 ) -> Iterator[Pairs]:
-    """The pairs that exist whatever roundings do, in blocks of whole rows."""
+    """The pairs that exist regardless of rounding, in blocks of whole rows."""
     i, j = np.flatnonzero(rows), np.flatnonzero(cols)
     if not (i.size and j.size):
         return
@@ -208,11 +212,11 @@ def _near_pairs(
 
 
 def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
-    """Cells of rows and of columns as integers, and how those beside a cell differ from it.
+    """The grid cells of rows and of columns as integers, and the offsets of neighbouring cells.
 
-    Cells beside each other in the first axis differ by 1, and are not listed.
+    Neighbours along the first axis have offsets of ±1, which are not listed.
     """
-    # Halves do not overflow.
+    # Differences of halves do not overflow.
     x, y, reach = x / 2, y / 2, reach / 2
     least = y.min(-1)
     span = y.max(-1) - least
@@ -223,9 +227,9 @@ def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
     for at, axis in enumerate(axes):
         step = 1 << (_KEY_BITS * at)
         for cell, p in zip(cells, (x, y), strict=True):
-            # From 2 on; points beyond all columns are in the cells outermost.
+            # Cells of columns are numbered from 2. Rows beyond them get the outermost cells.
             place = np.floor((p[axis] - least[axis]) / width[axis])
-            place = np.nan_to_num(place, nan=0.0)  # infinite widths
+            place = np.nan_to_num(place, nan=0.0)  # NaN if a width is infinite
             cell += (2 + np.clip(place, -2, _MOST_CELLS + 2).astype(np.int64)) * step
         if at:
             beside = (beside[:, None] + step * np.arange(-1, 2)).ravel()
@@ -235,9 +239,9 @@ def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
 def _candidates(
     of_rows: OnHost, of_cols: OnHost, beside: OnHost
 ) -> Iterator[tuple[OnHost, OnHost, OnHost]]:
-    """Rows, first columns and numbers of columns of cells beside theirs, in blocks.
+    """Yields rows, and ranges of columns in the cells next to theirs, block by block.
 
-    Both cells are sorted.
+    A range is a first column and a number of columns. Both arrays of cells must be sorted.
     """
     for begin in range(0, len(of_rows), _ROWS):
         cells = of_rows[begin : begin + _ROWS, None] + beside

@@ -1,4 +1,4 @@
-"""The pairs of points within a radius, found on a GPU by strips of columns."""
+"""Finds the pairs of points within a radius on a GPU, by strips of columns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from jaxmatch._matching.graph import BipartiteGraph
 
 
 _STRIP_BITS = 15  # as in ffi/sparse_assignment/cuda/near_pairs.cuh
-_MOST_CELLS = 1 << (_STRIP_BITS - 1)  # of a coordinate
-_FEW_PAIRS = 1 << 22  # room for as many is never too much
-_PAIRS_OF_A_POINT = 64  # room for as many, where the number must be known before the points are
+_MOST_CELLS = 1 << (_STRIP_BITS - 1)  # cells along a coordinate
+_FEW_PAIRS = 1 << 22  # room for this many pairs is never too much
+_PAIRS_OF_A_POINT = 64  # pairs per point to make room for, if points are traced
 
 
 class Strips(NamedTuple):
-    """The columns sorted by strip and first coordinate. A strip is a cell of two coordinates."""
+    """The columns, sorted by strip and then by their first coordinate.
 
-    of_row: Int[Array, " n"]  # -1: the row has no pair
+    A strip is a cell of a grid over the second and third coordinates.
+    """
+
+    of_row: Int[Array, " n"]  # strip of each row; -1: the row has no pair
     strip: Int[Array, " m"]
     first_coordinate: Float[Array, " m"]
     col: Int[Array, " m"]
 
 
 def room_for(problem: NearProblem, metric: str) -> int:
-    """Pairs to make room for: on a GPU these points are counted first, unless they are traced."""
+    """How many pairs to make room for. On a GPU they are counted, unless points are traced."""
     n, m = len(problem.x), len(problem.y)
     most = min(n * m, MOST_GRAPH_EDGES)
     if most <= _FEW_PAIRS:
@@ -44,7 +47,7 @@ def room_for(problem: NearProblem, metric: str) -> int:
         return min(most, max(_FEW_PAIRS, _PAIRS_OF_A_POINT * max(n, m)))
     row_ptr, fits = _row_ptr(problem, metric=metric, room=most)
     if not fits:
-        return 1  # the solver says so
+        return 1  # the solver returns OVERFLOW
     # A power of two, so that few programs are compiled.
     return min(most, 1 << max(int(row_ptr[-1]) - 1, 1023).bit_length())
 
@@ -54,8 +57,8 @@ def near_graph(
 ) -> tuple[BipartiteGraph, Float[Array, " room"], Bool[Array, ""]]:
     """The graph of the pairs, their costs, and whether there is room for all of them.
 
-    If the pairs do not fit into `room`, the graph has no edges. Points that are
-    not masked must be finite.
+    If the pairs do not fit into `room`, the graph has no edges. Points that are not masked must be
+    finite.
     """
     n, m = len(problem.x), len(problem.y)
     strips = _strips(problem, metric)
@@ -64,7 +67,7 @@ def near_graph(
     is_pair = jnp.arange(room, dtype=jnp.int32) < row_ptr[-1]
     degree = jnp.zeros(m + 1, jnp.int32).at[jnp.where(is_pair, col_ind, m)].add(1)[:m]
     col_ptr = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(degree, dtype=jnp.int32)])
-    # The solver reads `col_ptr`, and of `row_ind` only whether it is in range.
+    # The solver reads `col_ptr`. Of `row_ind` it only checks the range.
     row_ind = jnp.zeros(room, jnp.int32)
     sides = jnp.asarray(n, jnp.int32), jnp.asarray(m, jnp.int32)
     return BipartiteGraph(row_ptr, col_ind, col_ptr, row_ind, *sides), cost, fits
@@ -78,7 +81,7 @@ def _row_ptr(problem: NearProblem, *, metric: str, room: int) -> tuple[Array, Ar
 def _pointers(count: Int[Array, " n"], room: int) -> tuple[Int[Array, " n+1"], Bool[Array, ""]]:
     ends = jnp.cumsum(count, dtype=jnp.int32)
     row_ptr = jnp.concatenate([jnp.zeros(1, jnp.int32), ends])
-    # No count exceeds 2^30, so the first sum beyond 2^31 - 1 is negative.
+    # No count exceeds 2^30, so the first sum beyond 2^31 - 1 wraps to a negative number.
     fits = (row_ptr >= 0).all() & (row_ptr[-1] <= room)
     return jnp.where(fits, row_ptr, 0), fits
 
@@ -90,7 +93,7 @@ def _strips(problem: NearProblem, metric: str) -> Strips:
     has_row = has_row if problem.row_mask is None else has_row & problem.row_mask
     has_col = has_col if problem.col_mask is None else has_col & problem.col_mask
     tiny, rounding = jnp.finfo(x.dtype).tiny, 8 * float(jnp.finfo(x.dtype).eps)
-    # As in ffi/sparse_assignment/point_pairs.h: no coordinate of a pair differs by more.
+    # As in ffi/sparse_assignment/point_pairs.h: no coordinate of a pair differs by more than this.
     reach = jnp.sqrt(2 * radius + rounding) if metric == "cosine" else radius
 
     of_row, of_col = (jnp.zeros(len(p), jnp.int32) for p in (x, y))
@@ -98,9 +101,9 @@ def _strips(problem: NearProblem, metric: str) -> Strips:
         at = y[:, axis]
         least = jnp.where(has_col, at, jnp.inf).min()
         most = jnp.where(has_col, at, -jnp.inf).max()
-        # Wider than the reach by more than the rounding of quotients.
+        # Cells are wider than the reach by more than the rounding of quotients.
         width = jnp.maximum(jnp.maximum(reach * 1.0625, (most - least) / _MOST_CELLS), tiny)
-        # Cells from 2 on; rows beyond all columns are in the cells 0 and _MOST_CELLS + 4.
+        # Columns have cells from 2 on; rows beyond them have the cells 0 and _MOST_CELLS + 4.
         cells = (
             jnp.nan_to_num(jnp.floor((p[:, axis] - least) / width), posinf=jnp.inf) for p in (x, y)
         )

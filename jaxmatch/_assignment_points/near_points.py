@@ -1,4 +1,4 @@
-"""Assignments between points of which only pairs within a radius exist."""
+"""Assignments between points where only pairs within a radius exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEAR_METHODS = ("auto", "xla")
 def solve_near(
     problem: NearProblem, *, metric: str, method: str, max_pairs: int | None
 ) -> Assignment:
-    """As documented in `solve_assignment_points`."""
+    """`solve_assignment_points` with a radius."""
     room = 1
     if method == "auto":
         most = len(problem.x) * len(problem.y)
@@ -55,7 +55,7 @@ def near_on_host(problem: NearProblem, metric: str) -> Assignment:
 @compiled(static_argnames=("metric", "method", "room"))
 def _solve(problem: NearProblem, *, metric: str, method: str, room: int) -> Assignment:
     twin = partial(_by_matrix, metric=metric)
-    # Points without coordinates have one place.
+    # The kernels need at least one coordinate.
     cuda = partial(_by_pairs, metric=metric, room=room) if problem.x.shape[-1] else None
     solver = (
         twin
@@ -72,8 +72,8 @@ def _gated(
 ) -> Float[Array, "n m"]:
     """The costs of some rows against all columns: +inf beyond the radius, NaN if invalid.
 
-    With the columns that a result gives to these rows, pairs so near the radius that roundings
-    decide exist if they are matched.
+    `col4row`: the columns that a result matches to these rows. With it, a pair whose distance is
+    within rounding of the radius exists if and only if it is matched.
     """
     real, dims = result_float(), x.shape[-1]
     mine, others = x[:, None].astype(real), problem.y[None].astype(real)
@@ -97,7 +97,7 @@ def _gated(
 
 
 def _scale_of(radius: Float[Array, ""]) -> Float[Array, ""]:
-    """A power of two that takes the radius near 1, as far as the type allows."""
+    """A power of two that scales the radius to about 1, as far as the dtype allows."""
     most = jnp.finfo(radius.dtype).maxexp * 3 // 4
     exponent = jnp.where(radius == 0, most, jnp.clip(-jnp.frexp(radius)[1], -most, most))
     return jnp.ldexp(jnp.ones_like(radius), exponent)
@@ -135,7 +135,7 @@ def _pairs_on_cuda(
 
 
 def _unless_failed(res: Assignment, status: Array) -> Assignment:
-    """The result, or that of a problem without a solution."""
+    """The result with this status. Unless it is `OPTIMAL`, indices are −1 and numbers NaN."""
     solved = status == Status.OPTIMAL
 
     def field(x: Array) -> Array:
@@ -167,7 +167,7 @@ def _value_jvp(
 
 @compiled(static_argnames=("metric",))
 def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
-    """As documented in `check_assignment_points`, inside of a trace and on other devices."""
+    """`check_assignment_points` with a radius, inside of a trace and on other devices."""
     problem, result = lax.stop_gradient((problem, result))
 
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:

@@ -52,9 +52,10 @@ _OF_NEAR = frozenset(
     ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
 )
 
-# On the CPU, problems above both limits begin with `"core"`. Jonker-Volgenant caches rows, see
-# ffi/assignment/cpu/points.h, and is faster if all fit the cache. Beyond, each scan of a row costs
-# time per coordinate. Measured for 2 to 128 dimensions and 1000 to 10,000 points.
+# On the CPU, `"auto"` begins with `"core"` if the smaller side has this many coordinates and not
+# all rows fit the cache of Jonker-Volgenant (ffi/assignment/cpu/points.h). Within the cache
+# Jonker-Volgenant is faster. Beyond it, each scan of a row takes time per coordinate. Measured for
+# 2 to 128 dimensions and 1000 to 10,000 points.
 _COORDINATES_OF_A_SIDE = 15_000
 
 
@@ -85,7 +86,7 @@ def _solve_near_here(
     method: str = "auto",
     max_pairs: int | None = None,
 ) -> Assignment | None:
-    """As `solve_assignment_points`, but None where JAX solves it."""
+    """Like `solve_assignment_points`, but returns None where JAX must solve the problem."""
     del method
     given = all_given(
         radius=radius, unmatched_cost=unmatched_cost, row_mask=row_mask, col_mask=col_mask
@@ -137,15 +138,16 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. Sides to 2^18 − 1, with a radius to 2^30.
+      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points, with a
+      radius up to 2^30.
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
     - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded.
-    - `radius`: only pairs within this distance exist: the Euclidean one also for `"sqeuclidean"`,
-      of which costs and `unmatched_cost` are squares.
+    - `radius`: only pairs within this distance exist. For `"sqeuclidean"` the radius is a Euclidean
+      distance, but costs and `unmatched_cost` are squared.
     - `unmatched_cost`: with a radius, a number or `[n]`: the cost of leaving a row unmatched.
-    - `max_pairs`: with a radius and traced points on a GPU, how many pairs there is room for.
+    - `max_pairs`: with a radius and traced points on a GPU, the number of pairs to make room for.
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment_points`.
 
@@ -155,7 +157,7 @@ def solve_assignment_points(
     **Exact:** for distances computed in float64 and rounded to the type of the points, see
     [Methods][point-methods].
 
-    **Gradient:** of `res.cost`, with respect to the points: that of the sum of the matched
+    **Gradient:** of `res.cost`, with respect to the points: the gradient of the sum of the matched
     distances; zero for a Euclidean distance of zero.
 
     **Time and memory:** native solvers store nothing of size n·m.
@@ -230,14 +232,14 @@ def check_assignment_points(
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
-    [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed, in float64 and then
-    rounded as in the solver, but inside of a trace without `jax_enable_x64` in float32. There they
-    differ by a few roundings, and the gap grows by as much for each row; `optimal` takes these for
-    roundings too. With a radius, pairs of which roundings decide whether they are within it exist
-    if they are matched, see [Checks][check-assignment].
+    [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed in float64 and rounded
+    as in the solver. Inside of a trace without `jax_enable_x64` they are recomputed in float32.
+    Then each may differ by a few roundings and increase the gap; `optimal` allows for this. With a
+    radius, a pair whose distance is within rounding of it exists if it is matched, see
+    [Checks][check-assignment].
 
-    **Time and memory:** one pass over all pairs, in blocks of 4 million; with a radius, outside of
-    a trace on the CPU, over those within it. Each device reads its own shard of the points.
+    **Time and memory:** one pass over all pairs, in blocks of 4 million. With a radius, outside of
+    a trace on the CPU, only pairs within it are read. Each device reads its own shard of points.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
@@ -318,7 +320,7 @@ def _as_problem(
     col_axis: str | None,
     place: Place = BY_JAX,
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
-    """Points of one type (unit vectors for the cosine), and their partition."""
+    """Points of one dtype (unit vectors for the cosine), and their partition."""
     rows, cols = as_point_sets(x, y, metric, "solve_assignment", place)
     if row_axis is None and col_axis is None:
         partition = Partition(None, True, None)

@@ -1,9 +1,9 @@
-"""Thresholds: which pairs an assignment may consist of, and why there is none.
+"""Lower bounds on the smallest threshold at which an assignment exists.
 
-A pair is open at a threshold if its key is at most that, else closed. The least number of closed
-pairs in an assignment is the optimum of costs that are 0 for open pairs and 1 for the others. If
-it is not 0, the duals contain a Kőnig cover of the open pairs (`uncovered`), and this leads to a
-greater lower bound on the threshold (`raised`).
+Keys are costs as integers, see `keys`. A pair is open at a threshold if its key is at most the
+threshold, else closed. Let open pairs cost 0 and closed pairs 1. Then the optimal cost is the least
+number of closed pairs in an assignment. If it is not 0, the duals contain a Kőnig cover of the open
+pairs (`uncovered`), which leads to a greater lower bound on the threshold (`raised`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from jaxmatch._common.typing import Array, Bool, Float, Int
 
 
 class Bound(NamedTuple):
-    """A lower bound on the greatest key of an assignment, and the cover that proves it.
+    """A lower bound on the greatest key of any assignment, and the cover that proves it.
 
-    All pairs whose key is less than `least` have a row or a column in the cover, which has fewer
-    vertices than an assignment has pairs.
+    All pairs whose key is less than `least` have a row or a column in the cover. The cover has
+    fewer vertices than an assignment has pairs.
     """
 
     least: Int[Array, "..."]
@@ -34,17 +34,19 @@ def uncovered(
     """The rows and columns outside of a least cover of the open pairs.
 
     `u`, `v`: duals of an optimal assignment with k > 0 closed pairs, in the rows `closed`. If
-    (i, j) and (i', j') are two of these, u_i + v_j = u_i' + v_j' = 1, and u_i + v_j' ≤ 1 ≥ u_i' +
-    v_j, so their row duals are the same number c. Outside are the rows with u_i > c − 1/2 and the
-    columns with v_j > 1/2 − c. An open pair has u_i + v_j ≤ 0, so it is not outside with both its
-    ends. As duals are integers, an open pair of the assignment is outside with one end, a closed
-    one with both. A column that stays unmatched has v_j = 0; then c = 1, as v_j' ≤ 0 for all
-    columns and u_i ≤ 1, and it is outside. So is a row that stays unmatched, with c = 0. Hence the
-    cover has k vertices less than there are pairs.
+    (i, j) and (i', j') are two closed pairs of the assignment, then u_i + v_j = u_i' + v_j' = 1,
+    u_i + v_j' ≤ 1 and u_i' + v_j ≤ 1. So the row duals of all closed pairs are the same number c.
+    Outside of the cover are the rows with u_i > c − 1/2 and the columns with v_j > 1/2 − c.
+
+    An open pair has u_i + v_j ≤ 0, so at least one of its ends is in the cover. Duals are integers.
+    So an open pair of the assignment has exactly one end in the cover, and a closed pair none. An
+    unmatched column has v_j = 0. Then c = 1, since all column duals are at most 0 and all row duals
+    at most 1. So the column is outside of the cover. An unmatched row is outside likewise, with
+    c = 0. Hence the cover has k vertices fewer than the assignment has pairs.
     """
     xp, lowest = module_of(u), jnp.finfo(u.dtype).min
     level = xp.where(closed, u, lowest).max(-1, keepdims=True)
-    # Only columns that must be matched and are not, in place of a pair with a row of dual 0.
+    # If no row is closed, c = 0: only columns that must be matched are unmatched, see `tested`.
     end = xp.where(closed.any(-1, keepdims=True), level, 0) - 0.5
     return u > end, v > -end
 
@@ -55,12 +57,12 @@ def raised(
     cols: Bool[Array, "... m"],
     closed: Int[Array, "..."],
 ) -> Bound:
-    """The bound that follows if at least `closed` pairs of an assignment join these rows to these
-    columns.
+    """The bound if every assignment has at least `closed` pairs between these rows and columns.
 
-    The pairs have different rows, so one of their keys is at least the `closed`-th in the order of
-    the least keys of rows; the rows with lesser ones complete the cover. The same holds for
-    columns. The bound is the greatest integer if too few pairs remain; forbidden pairs have it.
+    These pairs have different rows. Sort the least keys of all rows: one of the pairs has a key of
+    at least the `closed`-th. The rows with smaller least keys complete the cover. The same
+    holds for columns. If too few pairs remain, the bound is the greatest integer, which is also the
+    key of forbidden pairs.
     """
     xp, never = module_of(key), jnp.iinfo(key.dtype).max
     key = xp.where(rows[..., :, None] & cols[..., None, :], key, never)

@@ -1,6 +1,6 @@
 """`check_bottleneck`: verifies a bottleneck assignment by its cover.
 
-Shares no code with the solver: an error would have to be made twice.
+It shares no code with the solver, so that it does not repeat its errors.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def check_bottleneck(
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
       forbidden, it matches all of the smaller side, and `bottleneck` is its greatest cost, rounded
       to its dtype.
-    - `optimal`: `valid`, the costs are valid, each pair that costs less than the assignment's
-      greatest has its row in `row_cover` or its column in `col_cover`, and these contain fewer
-      existing vertices than the assignment has pairs. Of the pairs of any assignment, one has
-      neither end in the cover, so it costs at least as much (Kőnig). An assignment without pairs is
-      optimal. A lexicographic order is not verified.
+    - `optimal`: `valid`, the costs are valid, and the cover proves the optimum. Each pair that
+      costs less than the assignment's greatest cost has its row in `row_cover` or its column in
+      `col_cover`, and the cover has fewer existing vertices than the assignment has pairs. So any
+      assignment has a pair with neither end in the cover, which costs at least as much (Kőnig). An
+      assignment without pairs is optimal. A lexicographic order is not verified.
 
-    **Exact:** for the numbers passed in: costs are only compared. On a TPU, denormal float64 count
-    as 0.
+    **Exact:** for the numbers passed in, since costs are only compared. On a TPU, denormal float64
+    count as 0.
 
     **Time and memory:** O(n·m) operations, and a few temporary arrays of the size of `cost`, unless
     XLA fuses them away.
@@ -137,7 +137,7 @@ def _is_sound(cost: Num[Array, "..."], unbounded: float) -> Bool[Array, "..."]:
 
 
 def _is_rounded(x: Num[Array, "..."], stated: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether `stated` is x in its dtype."""
+    """Whether `stated` is x, rounded to the dtype of `stated`."""
     is_float = jnp.issubdtype(x.dtype, jnp.floating)
     wider = is_float and x.dtype.itemsize < stated.dtype.itemsize
     x = widen(x, stated.dtype) if wider else x.astype(stated.dtype)
@@ -145,7 +145,7 @@ def _is_rounded(x: Num[Array, "..."], stated: Float[Array, "..."]) -> Bool[Array
 
 
 # ---------------------------------------------------------------------------------------------
-# Comparisons that denormal numbers take part in
+# Comparisons without flushing denormal numbers
 
 
 def _less(x: Num[Array, "..."], y: Num[Array, "..."]) -> Bool[Array, "..."]:
@@ -153,7 +153,7 @@ def _less(x: Num[Array, "..."], y: Num[Array, "..."]) -> Bool[Array, "..."]:
 
 
 def _worst(x: Num[Array, "... n"], among: Bool[Array, "... n"], maximize: bool) -> Array:
-    """The greatest of the numbers, or the least; any if there is none."""
+    """The greatest number in `among` (the least if `maximize`); any number if there is none."""
     xp = module_of(x)
 
     def find(rank: Array) -> Int[Array, "..."]:
@@ -167,14 +167,14 @@ def _worst(x: Num[Array, "... n"], among: Bool[Array, "... n"], maximize: bool) 
 
 
 def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Array:
-    """`compare` of integers in the order of the numbers, as XLA flushes denormal floats to zero."""
+    """Calls `compare` on integers in the order of the numbers: XLA flushes denormal floats to 0."""
 
     def by_rank(*numbers: Array) -> Array:
         return compare(*map(_rank, numbers))
 
     dtype = numbers[0].dtype
     if not jnp.issubdtype(dtype, jnp.floating) or module_of(numbers[0]) is np:
-        return compare(*numbers)  # NumPy flushes none
+        return compare(*numbers)  # NumPy does not flush them
     if dtype != jnp.float64:
         return by_rank(*numbers)
     # TPUs cannot bitcast float64.
@@ -182,7 +182,10 @@ def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Arr
 
 
 def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """Both zeros are in the middle, negative numbers below in reverse order of their bits."""
+    """Unsigned integers in the order of the numbers.
+
+    Both zeros are in the middle. Negative numbers are below, in reverse order of their bits.
+    """
     count = jnp.finfo(x.dtype).bits
     bits = lax.bitcast_convert_type(x, jnp.dtype(f"uint{count}"))
     half = jnp.asarray(2 ** (count - 1), bits.dtype)

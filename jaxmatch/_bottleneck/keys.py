@@ -1,6 +1,6 @@
-"""Costs as integers in the same order, so that thresholds between them can be bisected.
+"""Keys: costs as integers in the same order, so that thresholds between them can be bisected.
 
-Read by their bits: XLA would flush denormal numbers to zero. Both zeros have the key 0.
+Floats are read by their bits: XLA would flush denormal numbers to zero. Both zeros have the key 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def as_keys(cost: Num[Array, "..."], maximize: bool) -> Int[Array, "..."]:
 
 
 def as_numbers(key: Int[Array, "..."], dtype: DTypeLike, maximize: bool) -> Float[Array, "..."]:
-    """The costs of these keys in the dtype of results. A zero is positive."""
+    """The costs of these keys in the dtype of results. The key 0 gives +0."""
     dtype = jnp.dtype(dtype)
     if jnp.issubdtype(dtype, jnp.integer):
         return (~key if maximize else key).astype(result_float())

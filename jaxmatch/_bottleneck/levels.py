@@ -1,5 +1,8 @@
 """Lexicographic bottleneck assignment: level by level, from the greatest cost down.
 
+A level consists of the pairs with one key. Settling it keeps the assignments with the fewest pairs
+in it.
+
 After Burkard, Dell'Amico and Martello, *Assignment Problems*, section 6.3.
 """
 
@@ -28,18 +31,18 @@ from jaxmatch._common.typing import Array, Bool, Int
 
 
 class Levels(NamedTuple):
-    """A search for the greatest key that is not settled, and what settled levels leave to it.
+    """The search for the next level, and the constraints from settled levels.
 
-    The pairs of settled levels have the least integer as key, those that no optimum has the
-    greatest.
+    `key` is the least integer for pairs of settled levels, and the greatest integer for pairs that
+    no optimum contains.
     """
 
     search: Search
     key: Int[Array, "... n m"]
-    must_rows: Bool[Array, "... n"]  # those of a longer side that every optimum matches
+    must_rows: Bool[Array, "... n"]  # rows of a longer side that every optimum matches
     must_cols: Bool[Array, "... m"]
-    proof: Bound  # of the first level
-    settled: Bool[Array, "..."]  # whether the first level is
+    proof: Bound  # the bound of the first level
+    settled: Bool[Array, "..."]  # whether the first level is settled
     overflow: Bool[Array, "..."]  # whether the duals of a level were not exact
 
 
@@ -48,14 +51,16 @@ def find_lexicographic(
 ) -> Levels:
     """Runs searches, each followed by a turn that settles its level, until all keys are settled.
 
-    Let all levels so far be settled: the assignments that remain agree in the number of their pairs
-    in each of these, and contain all optima. The search finds the next level, the smallest maximum
-    key among the other pairs. Of the remaining assignments without greater keys, those with fewest
-    pairs of the level contain all optima. They are the optimal assignments for costs that are 1 for
-    the pairs of the level, 0 for lesser keys and settled pairs, and for others more than the
-    assignment costs that the search found. By complementary slackness they are exactly the
-    assignments of tight pairs that match all vertices with negative duals. Any assignment that
-    remains has a pair of each level, so there are at most as many levels as pairs.
+    Suppose that some levels are settled: all remaining assignments have the same number of pairs in
+    each of these levels, and all optima remain. The search then finds the next level: the smallest
+    maximum key among the other pairs. Of the remaining assignments without greater keys, those with
+    the fewest pairs of this level include all optima.
+
+    They are the optimal assignments for the following costs: 1 for the pairs of this level, 0 for
+    smaller keys and settled pairs. All other pairs cost more than the whole assignment that the
+    search found. By complementary slackness the optimal assignments are exactly those that consist
+    of tight pairs and match all vertices with negative duals. Every remaining assignment has a pair
+    in each level, so there are at most as many levels as pairs.
     """
 
     def is_done(s: Levels) -> Bool[Array, "..."]:
@@ -74,7 +79,7 @@ def find_lexicographic(
 
 
 def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> Levels:
-    """Solves one problem: a test of a threshold where a search goes on, else a level's."""
+    """Solves one assignment problem, which tests a threshold, or settles a level after a search."""
     xp, search, settle = module_of(s.key), s.search, s.search.ended
     at = where(settle, search.most, search.threshold)
     own, matched = own_keys(s.key, search.pairs), search.pairs.col4row >= 0
@@ -97,7 +102,7 @@ def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> L
 
 
 def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sides) -> Levels:
-    """Keeps only optimal assignments for these costs, and begins the search for the next level."""
+    """Keeps only assignments that are optimal for `cost`, and begins the next level's search."""
     xp = module_of(s.key)
     least, never = jnp.iinfo(s.key.dtype).min, jnp.iinfo(s.key.dtype).max
     u, v, level = res.row_dual, res.col_dual, s.search.most[..., None, None]
@@ -114,7 +119,7 @@ def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sid
         pairs=pairs,
         turns=s.search.turns * 0,
     )
-    # Above, sums of two duals would not be exact.
+    # From this magnitude on, sums of two duals may not be exact.
     most = 2.0 ** (jnp.finfo(u.dtype).nmant)
     large = (xp.abs(u) >= most).any(-1) | (xp.abs(v) >= most).any(-1)
     return Levels(

@@ -19,9 +19,9 @@ class BottleneckAssignment(Result):
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
     - `bottleneck`: `f[...]`, the greatest cost of a pair (the least score, when maximising); the
-      only field with a gradient. −inf (+inf) if there are no pairs.
-    - `row_cover`, `col_cover`: `bool[..., n]`, `bool[..., m]`, fewer vertices than the smaller side
-      has, and all pairs that cost less than `bottleneck` have their row or column among them. So
+      only field with a gradient. −inf (when maximising, +inf) if there are no pairs.
+    - `row_cover`, `col_cover`: `bool[..., n]`, `bool[..., m]`, a cover: every pair that costs less
+      than `bottleneck` has its row or column in it. It has fewer vertices than the smaller side, so
       no assignment consists of such pairs alone.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
@@ -42,7 +42,7 @@ class BottleneckCheck(Check):
     """The result of [`check_bottleneck`][jaxmatch.check_bottleneck]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the assignment is feasible, and `bottleneck` is its greatest cost.
-    - `optimal`: `bool[...]`, the cover proves that no assignment has a lower one.
+    - `optimal`: `bool[...]`, the cover proves that no assignment has a smaller bottleneck.
     """
 
     valid: Bool[Array, "..."]

@@ -1,8 +1,9 @@
 """The smallest maximum key of an assignment: a bisection, for a whole batch in one loop.
 
-Each turn solves one assignment problem for each problem of the batch, see `bounds`. The first
-thresholds are the lower bound, which is raised so far each time that few are needed. Later ones are
-the bound and the middle by turns: the middle limits their number to two for each bit of a key.
+Each turn tests one threshold for each problem of the batch, by solving an assignment problem, see
+`bounds`. The first turns test the lower bound. Failed tests raise it so far that few turns are
+needed. Later turns test the bound and the middle of the remaining interval alternately, which
+limits their number to two for each bit of a key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.typing import Array, Bool, Int
 
 
-_FIRST_TURNS = 8  # that test the lower bound
+_FIRST_TURNS = 8  # turns that all test the lower bound
 
 T = TypeVar("T")
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
@@ -31,9 +32,9 @@ Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
 class Sides(NamedTuple):
     """The rows and columns of a batch of problems."""
 
-    rows: Bool[Array, "... n"]  # those that exist
+    rows: Bool[Array, "... n"]  # rows that exist
     cols: Bool[Array, "... m"]
-    masks: tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]  # as they were given
+    masks: tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]  # the given masks
 
     @property
     def counts(self) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
@@ -46,10 +47,10 @@ class Pairs(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of the loop. The smallest maximum key is from `bound.least` to `most`."""
+    """The state of the loop. `bound.least` <= smallest maximum key <= `most`."""
 
     bound: Bound
-    most: Int[Array, "..."]  # the greatest key of `pairs`, at first of all that are allowed
+    most: Int[Array, "..."]  # the greatest key of `pairs`; at first, of all allowed pairs
     found: Bool[Array, "..."]  # whether there are `pairs`
     pairs: Pairs
     turns: Int[Array, "..."]
@@ -70,7 +71,7 @@ class Search(NamedTuple):
 
 
 def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> Search:
-    """Before the first turn. `most`: the greatest key of a pair that is allowed."""
+    """The state before the first turn. `most`: the greatest key of an allowed pair."""
     xp = module_of(key)
     bound = raised(key, sides.rows, sides.cols, xp.minimum(*sides.counts))
     no = xp.zeros_like(most, bool)
@@ -79,7 +80,7 @@ def first(key: Int[Array, "... n m"], most: Int[Array, "..."], sides: Sides) -> 
 
 
 def find(search: Search, key: Array, sides: Sides, skip: Array, solve: Solver) -> Search:
-    """Runs a search until it has ended or failed. Problems to `skip` take no time.
+    """Runs a search until it has ended or failed. Problems in `skip` are not searched.
 
     Pairs that do not exist or are forbidden have the greatest integer as key.
     """
@@ -105,10 +106,11 @@ def tested(
     sides: Sides,
     must: tuple[Array, Array] | None = None,
 ) -> Search:
-    """After the problem with costs 0 for keys up to `threshold` and 1 for the others was solved.
+    """The state after a test of `threshold`.
 
-    `must`: vertices that must be matched, although of the longer side. The costs of their pairs
-    were lowered by 1.
+    `res` solves the problem with costs 0 for keys up to `threshold`, and 1 for greater keys.
+    `must`: vertices of the longer side that must be matched. The costs of their pairs were lowered
+    by 1.
     """
     pairs = Pairs(res.col4row, res.row4col)
     own, matched = own_keys(key, pairs), pairs.col4row >= 0
@@ -149,7 +151,7 @@ def greatest(key: Int[Array, "... n"], among: Bool[Array, "... n"]) -> Int[Array
 
 
 def where(condition: Bool[Array, "..."], a: T, b: T) -> T:
-    """Of two pytrees, problem by problem."""
+    """Selects from two pytrees, problem by problem."""
 
     def select(x: Array, y: Array) -> Array:
         xp, inner = module_of(condition), tuple(range(condition.ndim, x.ndim))

@@ -37,7 +37,7 @@ def bottleneck_assignment(
     col_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> BottleneckAssignment:
-    """Find assignments whose greatest cost is least, inside or outside of `jax.jit`.
+    """Find assignments with the smallest maximum cost, inside or outside of `jax.jit`.
 
     Matches all of the smaller side, as [`solve_assignment`][jaxmatch.solve_assignment] does, but
     minimises the greatest cost of a pair in place of the sum. Leading dimensions are batch.
@@ -54,12 +54,12 @@ def bottleneck_assignment(
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
     - `maximize`: find the assignment whose least score is greatest; −inf then forbids a pair.
-    - `lexicographic`: of all such assignments, one whose costs in decreasing order (when
-      maximising, whose scores in increasing order) are lexicographically best: the second greatest
-      cost is least, too, then the third, and so on.
+    - `lexicographic`: of all such assignments, find one that also minimises the second greatest
+      cost, then the third, and so on. When maximising, it also maximises the second least score,
+      and so on.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
       does not exist.
-    - `method`: that of `solve_assignment` for the problems on the way, see
+    - `method`: the method of `solve_assignment` for intermediate problems, see
       [Methods][bottleneck-methods].
 
     **Returns:** a [`BottleneckAssignment`][jaxmatch.BottleneckAssignment], verified by
@@ -68,12 +68,12 @@ def bottleneck_assignment(
     **Status:** `OPTIMAL`, `INFEASIBLE`, `INVALID_COST`, and `OVERFLOW` with `lexicographic`; see
     [statuses][].
 
-    **Certificate:** the rows of `row_cover` and the columns of `col_cover` contain all pairs that
-    cost less than `bottleneck`, and are fewer than an assignment has pairs (Kőnig).
+    **Certificate:** every pair that costs less than `bottleneck` has its row in `row_cover` or its
+    column in `col_cover`. The cover has fewer vertices than an assignment has pairs (Kőnig).
 
-    **Exact:** costs are only compared. int32 and int64 results are rounded to the result's float.
+    **Exact:** costs are only compared. The bottleneck of integer costs is rounded to a float.
 
-    **Gradient:** of `bottleneck`: 1 at the first pair in the order of rows whose cost it is.
+    **Gradient:** of `bottleneck`: 1 at the first pair, in the order of rows, that has this cost.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown methods, `TypeError` for other
     dtypes.
@@ -175,8 +175,10 @@ def _without_pairs(
 def _keys(
     cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool
 ) -> tuple[Int[Array, "... n m"], Int[Array, "..."], Bool[Array, "..."]]:
-    """The keys, the greatest integer where a pair is forbidden; the greatest key of the others;
-    and whether a cost is invalid."""
+    """The keys, the greatest key of an allowed pair, and whether a cost is invalid.
+
+    The key of a forbidden pair is the greatest integer.
+    """
     xp, key = module_of(cost), as_keys(cost, maximize)
     invalid = xp.zeros_like(exists[..., 0, 0])
     least, never = jnp.iinfo(key.dtype).min, jnp.iinfo(key.dtype).max

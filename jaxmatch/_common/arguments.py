@@ -35,7 +35,7 @@ def as_array(
     must: str = MUST,
     advice: str = "; cast it",
 ) -> Array:
-    """As NumPy's or JAX's `asarray`, but an error if integers would be truncated to 32 bits."""
+    """Like NumPy's or JAX's `asarray`, but an error if integers would be truncated to 32 bits."""
     array = typed(name, x, dtypes, must, advice)
     if isinstance(array, np.ndarray) and array.dtype.itemsize == 8:
         array = cut(name, array)
@@ -43,7 +43,7 @@ def as_array(
 
 
 def solved_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype in which a solver without in-place reads computes numbers of a dtype."""
+    """The dtype to which solvers convert numbers of a dtype that they do not read in place."""
     if dtype in NARROW:
         return np.dtype(np.int32)
     return np.dtype(np.float32) if dtype in (jnp.bfloat16, jnp.float16) else dtype
@@ -114,7 +114,7 @@ def as_result(
     argument: str = "result",
     place: Place = BY_JAX,
 ) -> R:
-    """A result with the given fields as arrays of the given shapes, all other fields None.
+    """The result with `fields` as arrays of the given shapes; all other fields become None.
 
     `beside`: the arguments that determine the shapes, for error messages.
     """

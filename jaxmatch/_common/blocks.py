@@ -1,4 +1,4 @@
-"""Blocks of the rows of a matrix, for checks that read all its entries."""
+"""Splits the rows of a matrix into blocks, for checks that read all its entries."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from jaxmatch._common.typing import Array
 
 T = TypeVar("T")
 
-# Costs in one block: in the cache of a core, and in the memory of a device. The error-free
-# arithmetic needs some ten numbers for each.
+# Limits on the costs in one block: for the cache of a core, and for the memory of a device.
+# Error-free arithmetic needs about ten temporary numbers for each cost.
 _IN_CACHE, _ON_DEVICE = 1 << 15, 1 << 22
 
 
 def blocks_of(n: int, m: int) -> list[tuple[int, int]]:
-    """The first row and the number of rows of blocks of n rows, which stay in a core's cache."""
+    """Splits n rows into blocks that fit a core's cache: the first row and the length of each."""
     count = max(1, _IN_CACHE // max(m, 1))
     return [(k, min(count, n - k)) for k in range(0, n, count)]
 
 
 def rows_from(x: Array, first: Array | int, count: int) -> Array:
-    """A block of rows of an array, of NumPy or JAX."""
+    """`count` rows of a NumPy or JAX array, from row `first` on."""
     if module_of(x) is np:
         return x[first : first + count]
     return lax.dynamic_slice_in_dim(x, first, count)
@@ -37,9 +37,10 @@ def rows_from(x: Array, first: Array | int, count: int) -> Array:
 def in_blocks(
     reduce_block: Callable[[Any, int], T], n: int, m: int, problems: int = 1, xp: Any = jnp
 ) -> T:
-    """`reduce_block(first, count)` over all n rows, in blocks of at most `_ON_DEVICE` costs.
+    """Calls `reduce_block(first, count)` for blocks of all n rows, and joins the results.
 
-    It returns a tree of arrays with an entry for each row, under `vmap` for so many `problems`.
+    `reduce_block` returns a pytree of arrays with one entry per row. `problems`: how many problems
+    are reduced at once, by `vmap`; together their blocks have at most `_ON_DEVICE` costs.
     """
     if n == 0:
         return reduce_block(xp.int32(0), 0)
@@ -48,7 +49,7 @@ def in_blocks(
         return jax.tree.map(lambda *x: np.concatenate(x), *blocks)
     count = min(n, max(1, _ON_DEVICE // max(m * problems, 1)))
     blocks = -(-n // count)
-    first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last one may overlap
+    first = jnp.minimum(jnp.arange(blocks) * count, n - count)  # the last two may overlap
     reductions = lax.map(lambda first: reduce_block(first, count), first)
     kept = n - (blocks - 1) * count
     return jax.tree.map(

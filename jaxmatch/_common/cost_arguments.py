@@ -1,4 +1,4 @@
-"""Checks of what all problems on a matrix of costs take: costs, masks, and duals to start from."""
+"""Checks the arguments of all problems on a cost matrix: costs, masks, warm-start duals."""
 
 from __future__ import annotations
 

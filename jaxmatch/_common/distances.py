@@ -1,4 +1,4 @@
-"""Coordinates of points, and the distances between them that are costs."""
+"""Checks coordinates of points, and computes their distances, which are the costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float
 
 
-_MOST_DIFFERENCES = 2**18  # at once, in the cache of a core
+_MOST_DIFFERENCES = 2**18  # computed at once, to stay in a core's cache
 
 METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 
@@ -27,7 +27,7 @@ METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
 def as_points(
     x: ArrayLike, y: ArrayLike, metric: str, place: Place = BY_JAX
 ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"]]:
-    """Two sets of points of one dimension and dtype, for a metric that exists."""
+    """Checks a metric and two sets of points, and converts the points to one dtype."""
     points = _as_coordinates("x", x, place), _as_coordinates("y", y, place)
     if points[0].shape[-1] != points[1].shape[-1]:
         raise ValueError(
@@ -44,7 +44,7 @@ def as_points(
 def as_point_sets(
     x: ArrayLike, y: ArrayLike, metric: str, on_matrix: str, place: Place = BY_JAX
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """As `as_points`, of one problem with points; `on_matrix` is the function for batches."""
+    """Like `as_points`, for one problem; errors name `on_matrix`, the function for batches."""
     sets = as_points(x, y, metric, place)
     for name, points in zip(("x", "y"), sets, strict=True):
         if points.ndim != 2:
@@ -71,25 +71,25 @@ def _as_coordinates(name: str, points: ArrayLike, place: Place) -> Float[Array, 
 
 
 def constant(x: Array) -> Array:
-    """Without derivative."""
+    """x with derivative 0."""
     return lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
 def directions(points: Float[Array, "... n d"]) -> Float[Array, "... n d"]:
-    """Unit vectors; NaN with derivative 0 for points without a direction."""
+    """Unit vectors; NaN with derivative 0 for points that are zero or not finite."""
     xp = module_of(points)
     most = xp.abs(points).max(axis=-1, keepdims=True, initial=0)
     has_one = (most > 0) & xp.isfinite(most)
     points = xp.where(has_one, points, 1)  # keeps NaN out of the derivative
     most = constant(xp.where(has_one, most, 1))
-    scale = _moderate(most)  # XLA multiplies by reciprocals, and denormal ones are zero to it
-    points = points * scale / (most * scale)  # keeps squares from overflow
+    scale = _moderate(most)  # keeps reciprocals, by which XLA divides, from being denormal
+    points = points * scale / (most * scale)  # prevents overflow of squares
     units = points / xp.linalg.norm(points, axis=-1, keepdims=True)
     return xp.where(has_one, units, xp.nan)
 
 
 def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:
-    """Distances over the last dimension; the others broadcast. The cosine expects unit vectors."""
+    """Distances over the last dimension; the others broadcast. `"cosine"` needs unit vectors."""
     xp = module_of(x, y)
     if metric == "cosine":
         return 1 - (x * y).sum(-1)
@@ -106,14 +106,18 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
 
 
 def recomputed(dimension: int, metric: str) -> tuple[float, float]:
-    """How often a distance is rounded, in doubles of its spacing, and the magnitude besides it."""
+    """The rounding of recomputed distances, for `DualBound.recomputed`.
+
+    The first number multiplies the tolerance of stored costs. The second is added to the magnitude
+    of each cost: 1 for the cosine, which is 1 − x·y.
+    """
     return 2 + dimension / 2, 1 if metric == "cosine" else 0
 
 
 def pairwise(
     x: Float[Array, "... n d"], y: Float[Array, "... m d"], metric: str
 ) -> Float[Array, "... n m"]:
-    """All distances of two sets of NumPy points, row by row where the differences are many."""
+    """All distances between two sets of NumPy points, in blocks of rows that fit a core's cache."""
     *batch, n, d = np.broadcast_shapes(x.shape, (*y.shape[:-2], 1, 1))
     m = y.shape[-2]
     step = max(1, _MOST_DIFFERENCES // max(1, math.prod(batch) * m * d))
@@ -124,7 +128,7 @@ def pairwise(
 
 
 def _moderate(most: Float[Array, "..."]) -> Float[Array, "..."]:
-    """A power of two times which numbers, of which these are the greatest, can be squared."""
+    """A power of two that scales numbers up to `most` so that their squares stay in range."""
     xp = module_of(most)
     large, power = (400, 560) if most.dtype == np.float64 else (50, 70)
     scale = xp.where(most > 2.0**large, 2.0**-power, 1).astype(most.dtype)

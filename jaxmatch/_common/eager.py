@@ -1,7 +1,7 @@
-"""Functions without native code outside of a trace: in 64 bits, and without many compilations.
+"""Runs functions without native code outside of a trace: in 64 bits, and with few compilations.
 
-Within a trace, and for derivatives, such a function is what its body says. Outside, JAX would start
-each operation by itself, and compile it for each new shape.
+Within a trace, and for derivatives, such a function runs as written. Outside, JAX would run each
+operation separately, and compile it for each new shape.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def outside_of_jit(
     *names: str, trees: Sequence[str] = (), by_numpy: bool = False, whole: bool = True
 ) -> Callable[[Function], Function]:
-    """Decorator: how a function runs on arrays that are not traced.
+    """Decorator that decides how a function runs on arrays that are not traced.
 
     64-bit NumPy input is computed in 64 bits, whatever `jax_enable_x64` says. As for solvers, the
-    first array decides the kind of results.
+    first array decides whether results are NumPy or JAX arrays.
 
-    - `names`, `trees`: the arguments that are arrays, and those that are pytrees of arrays. All
-      others are static.
-    - `by_numpy`: the function of real numbers computes by NumPy where it gets NumPy arrays, and so
-      does on a CPU.
-    - `whole`: the function is compiled as a whole, unless an argument is a function of the caller,
-      which may be another one in each call, or depend on what changes.
+    - `names`, `trees`: the arguments that are arrays, and the arguments that are pytrees of arrays.
+      All other arguments are static.
+    - `by_numpy`: the function takes real numbers, and computes in NumPy if it gets NumPy arrays. On
+      a CPU it always gets NumPy arrays.
+    - `whole`: the function is compiled as a whole, except if an argument is a function of the
+      caller. That may be a new function each time, or depend on variables that change.
     """
 
     def decorate(function: Function) -> Function:
@@ -53,7 +53,7 @@ def outside_of_jit(
         program = compiled(static_argnames="static")(program)
 
         def converted(given: dict[str, Any]) -> dict[str, Any]:
-            """Removes the arrays from `given`."""
+            """Moves the array arguments out of `given`, and checks them."""
             arrays = {}
             for name in filter(given.__contains__, in_order):
                 x = given.pop(name)
@@ -94,7 +94,7 @@ def outside_of_jit(
 
 
 def _static(options: dict[str, Any]) -> tuple[tuple[str, Any], ...] | None:
-    """Static arguments as a key of compiled programs; None if they cannot be one."""
+    """Static arguments as a key of compiled programs; None if no program can be kept for them."""
     if any(callable(x) and not _is_own(x) for x in options.values()):
         return None
     static = tuple(sorted(options.items()))
@@ -106,7 +106,7 @@ def _static(options: dict[str, Any]) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether this library has the function, or the class of an object, under a name."""
+    """Whether this is a named function of this library, or an object of one of its classes."""
     module, name = (getattr(function, key, "") or "" for key in ("__module__", "__qualname__"))
     return module.startswith("jaxmatch.") and "<locals>" not in name
 
@@ -118,16 +118,16 @@ def _on_host(x: Any) -> np.ndarray:
 
 
 def _as_jax(x: Any) -> Any:
-    """An array of JAX; complex numbers stay as they are, for the errors about them."""
+    """A JAX array. Complex NumPy arrays stay as they are, for the function to reject them."""
     return x if isinstance(x, np.ndarray) and x.dtype.kind == "c" else jnp.asarray(x)
 
 
 def _by_operations(
     function: Callable[..., Any], place: Place, arrays: dict[str, Any], others: dict[str, Any]
 ) -> Any:
-    """One operation after the other, without constants of a surrounding trace.
+    """Runs the function operation by operation, and in a surrounding trace as part of it.
 
-    Functions of the caller may close over what is traced there.
+    Functions of the caller may close over values that are traced there.
     """
     if not place.numpy or isinstance(jnp.zeros(()), jax.core.Tracer):
         return function(**arrays, **others)

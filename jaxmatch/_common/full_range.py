@@ -1,6 +1,6 @@
 """Comparisons and sums of floats including denormal numbers, for checks.
 
-XLA flushes denormal numbers to zero, so they are read by their bits.
+XLA flushes denormal numbers to zero, so this module reads their bits.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
 
 def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """Converts to a wider dtype without flushing denormal numbers."""
-    if module_of(x) is np:  # NumPy flushes none
+    if module_of(x) is np:  # NumPy does not flush denormal numbers
         return x.astype(dtype)  # type: ignore[return-value]
-    if x.dtype == jnp.bfloat16:  # its denormal numbers are denormal as float32, too
+    if x.dtype == jnp.bfloat16:  # its denormal numbers are denormal in float32, too
         bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16
         x = lax.bitcast_convert_type(bits, jnp.float32)
     if x.dtype == dtype:
@@ -62,9 +62,9 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 class Parts(NamedTuple):
-    """x >= 0 as large 2^40 + small / 2^k, one of which is 0.
+    """x >= 0 as large * 2^40 + small / 2^k, where one of the two parts is 0.
 
-    Linear operations apply to both parts. No intermediate result is denormal, and no sum of finite
+    Linear operations apply to each part. No intermediate result is denormal, and no sum of finite
     numbers overflows.
     """
 
@@ -104,9 +104,9 @@ class Parts(NamedTuple):
         return self.plus(other.map(operator.neg))
 
     def whole(self) -> tuple[Array, Array]:
-        """The sum in units of 2^40 (small parts may be lost), and of 1 / 2^k (it may overflow)."""
+        """x in units of 2^40 (the small part may be lost), and of 1 / 2^k (it may overflow)."""
         scale = 2.0 ** (_SMALL[self.large.dtype.name][1] + _ROOM)
-        # XLA multiplies `scale` with an earlier constant factor, which may give inf: 0 inf is NaN.
+        # XLA may merge `scale` with an earlier constant factor into inf, and 0 * inf is NaN.
         scaled = module_of(self.large).where(self.large == 0, 0, self.large * scale)
         return self.large + self.small / scale, scaled + self.small
 
@@ -119,7 +119,7 @@ class Parts(NamedTuple):
         return self.at_most(bound) & self.map(operator.neg).at_most(bound)
 
 
-# For each dtype (below, k): numbers below 2^below are small, and scaled by 2^k.
+# For each dtype (below, k): `small` holds numbers below 2^below, scaled by 2^k.
 _SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
 _ROOM = 40  # bits: sums of fewer than 2^31 numbers, times a node's degree, stay finite
 

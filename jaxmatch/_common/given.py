@@ -25,7 +25,7 @@ NARROW = _dtypes("bool int8 uint8 int16 uint16")
 IN_PLACE = _dtypes("bfloat16 float16 float32 float64 int32 int64")
 SOLVED = NARROW | IN_PLACE
 
-# Converted to int64, or to int32 where JAX has no other: see `_signed`.
+# Converted to int64, or to int32 where JAX has no int64: see `_signed`.
 UNSIGNED = _dtypes("uint32 uint64")
 
 BOOLEAN = _dtypes("bool")
@@ -36,7 +36,7 @@ _PYTHON_NUMBERS = frozenset([bool, int, float])
 
 
 def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
-    """A NumPy array on the host; `built` is "graph" or "network"."""
+    """A NumPy array on the host. `built`: what is built from it, "graph" or "network"."""
     x = as_given(name, x)
     refuse_tracer(name, x, built)
     if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
@@ -45,7 +45,7 @@ def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
 
 
 def refuse_tracer(name: str, x: Any, built: str) -> None:
-    """An error for tracers: a `built` ("graph" or "network") is made on the host."""
+    """Raises an error for tracers: the "graph" or "network" (`built`) is built on the host."""
     if isinstance(x, jax.core.Tracer):
         raise TypeError(
             f"`{name}` is traced by `jit`, `vmap` or `grad`, but {built}s are built on the host. "
@@ -71,7 +71,7 @@ def all_given(**arguments: ArrayLike | None) -> tuple[Any, ...]:
 def typed(
     name: str, x: ArrayLike, dtypes: frozenset[np.dtype], must: str, advice: str = "; cast it"
 ) -> Any:
-    """An array of one of the dtypes; `must` describes these in the error."""
+    """An array of one of the dtypes, which `must` describes in the error."""
     value = as_given(name, x)
     array = np.asarray(value) if type(value) in _PYTHON_NUMBERS else value
     if array.dtype in dtypes:
@@ -82,7 +82,7 @@ def typed(
 
 
 def numeric(name: str, x: Any, *, real: bool = False) -> Any:
-    """x itself; an error for an array of strings, dates or other objects."""
+    """x as an array or a number; an error for strings, dates or other objects."""
     array = x if isinstance(x, jax.Array) else as_given(name, x)
     if real and type(array) not in _PYTHON_NUMBERS and array.dtype.kind == "c":
         raise TypeError(f"`{name}` must hold real numbers, got {array.dtype}.")
@@ -98,8 +98,10 @@ def numeric(name: str, x: Any, *, real: bool = False) -> Any:
 
 
 def _of_other_dtype(array: np.ndarray) -> np.ndarray:
-    """Numbers in the other byte order, of extended precision, or in Python objects, as a dtype that
-    holds them; the array itself if there is none."""
+    """Converts numbers in foreign byte order, extended precision or Python objects.
+
+    Returns the array itself if none of our dtypes holds its numbers.
+    """
     if not array.dtype.isnative:
         return as_given("", array.astype(array.dtype.newbyteorder("=")))
     if array.dtype == np.longdouble:
@@ -109,7 +111,7 @@ def _of_other_dtype(array: np.ndarray) -> np.ndarray:
 
 
 def _of_objects(array: np.ndarray) -> np.ndarray:
-    """Python's and pandas' numbers as bool, int64 or float64. What is missing is NaN."""
+    """Python's and pandas' numbers as bool, int64 or float64. Missing values become NaN."""
     kinds = {type(x) for x in array.flat}
     if missing := {kind for kind in kinds if kind.__name__ == "NAType"}:
         is_missing = np.reshape([type(x) in missing for x in array.flat], array.shape)
@@ -129,8 +131,11 @@ def _of_objects(array: np.ndarray) -> np.ndarray:
 
 
 def _signed(name: str, array: Any) -> Any:
-    """Unsigned integers as signed ones. Those that do not fit are an error; in a trace, and in
-    arrays on several devices, they count as the greatest that does."""
+    """Converts unsigned integers to signed ones.
+
+    Numbers that do not fit are an error. In a trace, and in arrays on several devices, they become
+    the greatest signed number instead.
+    """
     single = isinstance(getattr(array, "sharding", None), SingleDeviceSharding)
     if isinstance(array, jax.core.Tracer) or (isinstance(array, jax.Array) and not single):
         to = jnp.dtype(jax.dtypes.canonicalize_dtype(np.int64))
@@ -181,13 +186,13 @@ def _of_others(name: str, x: Any) -> Any:
             "of sparse matrices by `BipartiteGraph.from_scipy` and `FlowNetwork.from_scipy`."
         )
     if isinstance(x, np.ndarray):
-        return np.asarray(x)  # a matrix, a memory map
+        return np.asarray(x)  # of a subclass, such as a matrix or a memory map
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return convert()
     try:
         try:
             array = np.asarray(x)
-        except jax.errors.TracerArrayConversionError:  # a list of them
+        except jax.errors.TracerArrayConversionError:  # a list of tracers
             return jnp.asarray(x)
     except (TypeError, ValueError) as error:
         raise type(error)(f"`{name}` must be an array of one shape and dtype: {error}") from None
@@ -203,14 +208,14 @@ def _kind(x: Any) -> str:
 
 
 def require(name: str, x: Any, kind: type, advice: str) -> None:
-    """Raises an error unless x is of a class of this library."""
+    """Raises an error unless x is an instance of `kind`, a class of this library."""
     if not is_of_kind(x, kind):
         what = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
         raise TypeError(f"`{name}` must be {what}, got {_kind(x)}; {advice}.")
 
 
 def is_of_kind(x: Any, kind: type) -> bool:
-    """Whether x is of the class, maybe as it was before the package was imported again."""
+    """Whether x is an instance of the class, or of this class from an earlier import."""
     name = (kind.__module__, kind.__qualname__)
     return isinstance(x, kind) or any(
         (c.__module__, c.__qualname__) == name for c in type(x).__mro__

@@ -27,8 +27,8 @@ def envelope_value(
 ) -> Float[Array, "..."]:
     """The optimum, with `jvp(problem, tangents, solution)` as its derivative.
 
-    `problem` and `solution` are pytrees. `jvp` is linear in the tangents of `problem` (float0 where
-    `is_constant`) and closes over no array.
+    `problem` and `solution` are pytrees. `jvp` must be linear in the tangents of `problem`, and
+    close over no array. The tangents of constants are float0, see `is_constant`.
     """
     return _value(jvp, problem, optimum, solution)
 
@@ -46,7 +46,7 @@ def _value_jvp(
 ) -> tuple[Array, Array]:
     problem, optimum, solution = primals
     dot = jvp(problem, jax.tree.map(_without_zero, tangents[0]), solution)
-    # Not the constant `optimum`: for second derivatives the value must depend on the problem.
+    # Not the constant `optimum`: second derivatives need a value that depends on the problem.
     return _value(jvp, *primals), dot.astype(optimum.dtype)
 
 
@@ -60,7 +60,7 @@ def _without_zero(tangent: Any) -> Any:
 
 
 def instantiated(tangents: T, primals: T) -> T:
-    """The tangents with zeros for constants, as `jax.jvp` wants them."""
+    """The tangents with arrays of zeros for constants, as `jax.jvp` needs them."""
 
     def zero(tangent: Array, primal: Array) -> Array:
         differentiable = jnp.issubdtype(primal.dtype, jnp.inexact)
@@ -70,12 +70,13 @@ def instantiated(tangents: T, primals: T) -> T:
 
 
 def apart(function: Callable[..., T]) -> Callable[..., T]:
-    """The function of constants: its arguments have no derivative, and `checkify` does not look
-    inside.
+    """Wraps a function: its arguments become constants, and `checkify` does not look inside.
 
-    `checkify` refuses loops of a batch, and would report what a solver expects, such as NaN in the
-    costs. It leaves a `custom_vmap` as it is. Keyword arguments are static; other arguments are
-    pytrees, and those that are not mapped stay so under `vmap`.
+    `checkify` rejects loops under `vmap`, and would report numbers that a solver expects, such as
+    NaN in the costs. But it does not look inside a `custom_vmap`.
+
+    Keyword arguments are static. Other arguments are pytrees; arrays that `vmap` does not map stay
+    unmapped.
     """
 
     @wraps(function)
@@ -101,7 +102,7 @@ def _unseen(run: Callable[..., T]) -> Callable[..., T]:
 
 
 def fixed_along(x: T, arguments: Any, message: str) -> T:
-    """x, with a `TypeError` in place of its derivative with respect to the arguments."""
+    """x, whose derivative with respect to the arguments raises a `TypeError`."""
     return _fixed_along(message, x, arguments)
 
 
@@ -130,7 +131,7 @@ def sum_where(
 def entries(
     x: Num[Array, "... n m"], rows: Int[Array, "... k"], cols: Int[Array, "... k"]
 ) -> Num[Array, "... k"]:
-    """Entries of each matrix. (By one index, n·m would have to be below 2^31.)"""
+    """Entries of each matrix. (A single flat index would limit n·m to 2^31.)"""
 
     def of_one(x: Array, rows: Array, cols: Array) -> Array:
         return x[rows, cols]
@@ -141,5 +142,5 @@ def entries(
 
 
 def is_constant(tangent: Array) -> bool:
-    """Whether the tangent is that of an integer, or of an argument that does not vary."""
+    """Whether the tangent belongs to an integer, or to an argument that does not vary."""
     return tangent.dtype == jax.dtypes.float0

@@ -15,15 +15,15 @@ from jaxmatch._common.symbolic import is_symbolic
 
 
 def as_indices(name: str, x: Any, size: int, *, built: str, ends: str, advice: str) -> np.ndarray:
-    """One index from 0 to `size` - 1 per edge, or an error with `advice`.
+    """Checks that there is one index from 0 to `size` - 1 per edge. Errors give `advice`.
 
-    `ends`: the endpoints of edges in the error, "vertices" or "nodes".
+    `ends`: what errors call the endpoints of edges, "vertices" or "nodes".
     """
     x = on_host(name, x, built)
     if x.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension, got shape {x.shape}.")
     if x.size == 0:
-        return np.zeros(0, np.int64)  # an empty list has no dtype to speak of
+        return np.zeros(0, np.int64)  # NumPy makes an empty list float64
     if x.dtype.kind not in "iu":
         raise ValueError(f"`{name}` must hold integers, got {x.dtype}; cast it.")
     if x.min() < 0 or x.max() >= size:
@@ -47,10 +47,10 @@ def rows_of_csr(name: str, csr: Any) -> np.ndarray:
 
 
 def existing(index: Any, size: int) -> Any:
-    """Indices as int32, -1 for those out of range (for a symbolic size: of that of all graphs).
+    """Indices as int32, with -1 for indices out of range.
 
-    Call it before a conversion to 32 bits, which could wrap an index into range. NumPy arrays stay
-    NumPy arrays.
+    If `size` is symbolic, the limit is `MOST_VERTICES`. Call this before a conversion to 32 bits,
+    which could wrap an index into range. NumPy arrays stay NumPy arrays.
     """
     xp = jnp if isinstance(index, jax.Array) else np
     size = MOST_VERTICES if is_symbolic((size,)) else size

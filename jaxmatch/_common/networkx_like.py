@@ -1,4 +1,4 @@
-"""Nodes and edges of networkx graphs, which are read without networkx."""
+"""Reads nodes and edges of networkx graphs without importing networkx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def require_networkx(graph: Any, instead: str) -> None:
-    """An error unless `graph` has the nodes and edges of a networkx graph."""
+    """Raises an error unless `graph` has the nodes and edges of a networkx graph."""
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise TypeError(f"`graph` must be a networkx graph, got {type(graph).__name__}; {instead}.")
 
@@ -20,7 +20,7 @@ def numbers_of(nodes: Iterable[Hashable]) -> dict[Hashable, int]:
 
 
 def arcs_with_capacity(graph: Any, capacity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tails, heads and capacities: an undirected edge is two arcs, no capacity is +inf."""
+    """Tails, heads and capacities (default +inf) of arcs. An undirected edge becomes two arcs."""
     number = numbers_of(graph.nodes)
     edges = list(graph.edges(data=capacity, default=np.inf))
     tail = np.array([number[u] for u, _, _ in edges], np.int64)
@@ -58,7 +58,7 @@ def sides(
 def pairs_between(
     graph: Any, rows: list[Hashable], cols: list[Hashable]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges as numbers of rows and columns, in either direction."""
+    """The row and the column of each edge, whichever of them comes first."""
     row, col = numbers_of(rows), numbers_of(cols)
     found: list[tuple[int, int]] = []
     for u, v in ((e[0], e[1]) for e in graph.edges):

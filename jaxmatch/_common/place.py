@@ -26,21 +26,21 @@ T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A compiled program returns JAX arrays in a quarter of the time of a conversion from NumPy arrays,
-# but its compilation takes as long as 300 calls. Compiling once the calls so far have lost that
-# time bounds any sequence of calls by twice the optimal time.
+# but its compilation takes as long as 300 calls. It is compiled as soon as the calls so far have
+# lost that much time: then no sequence of calls takes more than twice the optimal time.
 CALLS_BEFORE_COMPILATION = 400
 _CALLS_BEFORE_IDENTITY = 300  # the same for the conversion of one array
 _MOST_SIGNATURES = 4096
 
 
 class Place(NamedTuple):
-    """How a problem is solved, and the kind of its results."""
+    """How a problem is solved, and whether its results are NumPy or JAX arrays."""
 
     native: bool  # by a native call on NumPy arrays
     x64: bool  # in 64 bits although `jax_enable_x64` is off
     numpy: bool  # results are NumPy arrays
-    device: Any = None  # of JAX arrays that a native call returns
-    committed: bool = True  # whether these are committed to the device
+    device: Any = None  # the device of the JAX arrays that a native call returns
+    committed: bool = True  # whether those arrays are committed to it
 
     @property
     def xp(self) -> Any:
@@ -54,7 +54,7 @@ class Place(NamedTuple):
         context = contextlib.ExitStack()
         if self.x64:
             context.enter_context(jax.enable_x64(True))
-        # Inside a trace NumPy arrays are constants.
+        # Inside a trace, treat NumPy arrays as constants.
         context.enter_context(jax.ensure_compile_time_eval())
         return context
 
@@ -70,11 +70,11 @@ class Place(NamedTuple):
 
 
 BY_JAX = Place(native=False, x64=False, numpy=False)
-NEVER_COMPILED = ("never compiled",)  # options of what NumPy computes on this host
+NEVER_COMPILED = ("never compiled",)  # `options` of functions that NumPy computes
 
 
 def to_numpy(tree: T) -> T:
-    """The same pytree of NumPy arrays, which the caller may write into."""
+    """A copy of the pytree with NumPy arrays, which the caller may write into."""
     return jax.tree.map(np.array, tree)
 
 
@@ -90,10 +90,10 @@ def current_place() -> Place:
 
 
 def to_jax(tree: T, device: Any, committed: bool) -> T:
-    """The same pytree of NumPy arrays as arrays of JAX on a device.
+    """Converts a pytree of NumPy arrays to JAX arrays on a device.
 
-    A compiled identity converts several times as fast as `jax.device_put`. Its compilation pays off
-    for arrays of types that come often together or alone, and for scalars.
+    A compiled identity function converts several times as fast as `jax.device_put`. Compiling it
+    pays off for scalars, and for shapes and dtypes that come often, alone or together.
     """
     leaves, structure = jax.tree.flatten(tree)
     identity = _identity(device if committed else None)
@@ -114,7 +114,7 @@ def to_jax(tree: T, device: Any, committed: bool) -> T:
 
 @functools.lru_cache(maxsize=64)
 def _identity(device: Any) -> Callable[..., tuple[jax.Array, ...]]:
-    """`device`: of committed arrays."""
+    """A compiled identity function. `device`: where its results are committed, if anywhere."""
 
     def identity(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         return arrays
@@ -126,10 +126,9 @@ def _identity(device: Any) -> Callable[..., tuple[jax.Array, ...]]:
 def place_of(*arrays: Any, options: Hashable = None) -> Place:
     """The place to solve a problem with these arrays, any of which may be None.
 
-    `options`: all other parameters of a compiled program; None if there is no native code. The
-    first array decides the kind of results. If it is a JAX array, they are JAX arrays. Otherwise
-    they are NumPy arrays if the problem is solved on this host, or if JAX would truncate its
-    numbers to 32 bits.
+    `options`: all other parameters of a compiled program; None if there is no native code. If the
+    first array is a JAX array, results are JAX arrays. Otherwise results are NumPy arrays if the
+    problem is solved on this host, or if JAX would truncate its numbers to 32 bits.
     """
     libraries.warn_without_cuda()
     device, committed = None, False
@@ -155,7 +154,7 @@ def place_of(*arrays: Any, options: Hashable = None) -> Place:
 
 
 def here(x: np.ndarray | jax.Array) -> Place | None:
-    """The place of a native call, whatever its number; None if there is none for this array."""
+    """The place of a native call on this array, or None if no native call takes it."""
     libraries.warn_without_cuda()
     if not libraries.has_cpu_library():
         return None
@@ -171,10 +170,11 @@ def in_full_precision(
 ) -> Callable[[Function], Function]:
     """Decorator for functions without native code: computes 64-bit NumPy input in 64 bits.
 
-    `main` and `arrays` name the arguments whose dtypes matter, besides `result` and `cut`. `main`
-    decides the kind of results. With `on_host` the function runs on NumPy arrays where it can,
-    outside of a trace and on the CPU, so that nothing is compiled: all its arrays are NumPy arrays
-    then, and `current_place` tells.
+    `main` and `arrays` name the arguments whose dtypes matter, in addition to `result` and `cut`.
+    `main` decides whether results are NumPy or JAX arrays.
+
+    With `on_host`, outside of a trace on the CPU, the function gets only NumPy arrays, so that
+    nothing is compiled. `current_place` tells the function whether this is so.
     """
 
     def decorate(function: Function) -> Function:
@@ -216,7 +216,7 @@ def _on_host(place: Place, arrays: tuple[Any, ...]) -> Place:
 
 
 def is_on_cpu(x: Any) -> bool:
-    """Whether x is an array of JAX outside of a trace, on one device, a CPU."""
+    """Whether x is a JAX array outside of a trace, on one device that is a CPU."""
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
         return False
     if type(x.sharding) is not SingleDeviceSharding:
@@ -225,7 +225,7 @@ def is_on_cpu(x: Any) -> bool:
 
 
 def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, place: Place) -> T:
-    """Calls a function with NumPy arrays for all its JAX arrays, also those inside of results."""
+    """Calls a function with all JAX arrays, also those in pytrees, converted to NumPy arrays."""
     arguments = jax.tree.map(_unless_key, (bound.args, bound.kwargs))
     token = _current.set(place)
     try:
@@ -238,13 +238,13 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
 
 
 def _unless_key(x: Any) -> Any:
-    """A NumPy array for an array of JAX that holds numbers. The function refuses random keys."""
+    """Converts a JAX array of numbers to NumPy. Random keys stay, for the function to reject."""
     is_numbers = isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended)
     return np.asarray(x) if is_numbers else x
 
 
 def _is_wide(x: Any) -> bool:
-    """Whether x is a NumPy array that takes 64 bits, which JAX would truncate to 32."""
+    """Whether x is a NumPy array whose numbers take 64 bits, which JAX would truncate to 32."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
     dtype = getattr(x, "dtype", None)
@@ -271,7 +271,7 @@ def _types(arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def came_often(key: Hashable, calls: int) -> bool:
-    """Counts this call; whether there were so many before it."""
+    """Counts a call with this key, and tells whether at least `calls` came before it."""
     if len(_calls) >= _MOST_SIGNATURES:
         _calls.clear()
     before = _calls.get(key, 0)

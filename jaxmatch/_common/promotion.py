@@ -1,5 +1,8 @@
-"""Explicit promotion, for `jax_numpy_rank_promotion="raise"` and
-`jax_numpy_dtype_promotion="strict"`; on NumPy arrays by NumPy, on all others by JAX."""
+"""Explicit promotion of ranks and dtypes, by NumPy on NumPy arrays, by JAX on all others.
+
+With `jax_numpy_rank_promotion="raise"` and `jax_numpy_dtype_promotion="strict"`, JAX does not
+promote by itself.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +43,15 @@ def last_iota(dtype: Any, size: int, rank: int, xp: Any = jnp) -> Array:
 
 
 def common_dtype(*of: Any) -> jnp.dtype:
-    """The promoted dtype of arrays or dtypes, where a function documents promotion."""
+    """The promoted dtype of arrays or dtypes, for functions that document promotion."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*of)
 
 
 def float_dtype(*of: Any) -> jnp.dtype:
-    """The promoted dtype of arrays or dtypes in which a loss computes, at least float32.
+    """The float dtype in which a loss of these arrays or dtypes computes, at least float32.
 
-    64-bit integers are computed in float64, where there is one.
+    64-bit integers are computed in float64, if `jax_enable_x64` is on.
     """
     return common_dtype(jnp.float32, *[_as_float(getattr(x, "dtype", x)) for x in of])
 

@@ -1,7 +1,7 @@
-"""The arithmetic of checks: sums without rounding errors, and bounds where there are some.
+"""The arithmetic of checks: sums without rounding errors, or with bounds on these errors.
 
-Shares no code with the solvers. Functions take NumPy arrays, outside of a trace, or JAX arrays, and
-compute in their module.
+It shares no code with the solvers. Functions take NumPy arrays (outside of a trace) or JAX arrays,
+and compute with the module of their arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 T = TypeVar("T")
 
 
-# An unevaluated sum: a float, and a rest where a long integer does not fit into one float.
+# An unevaluated sum of a float and a rest. The rest is None if it is always 0.
 Pair = tuple[Array, Array | None]
-# As `two_float_sum` adds.
+# A sum, a rest and a bound on the error, see `two_float_sum`.
 Triple = tuple[Array, Array, Array]
 
 
@@ -39,19 +39,19 @@ def module_of(x: Any) -> Any:
 
 
 def proof_float(x: Any) -> np.dtype:
-    """The dtype in which the module of the array x proves: in NumPy always float64."""
+    """The float dtype of proofs about the array x: for NumPy arrays always float64."""
     return np.dtype(np.float64) if module_of(x) is np else result_float()
 
 
 def constant(tree: T) -> T:
-    """The arrays of a pytree, to which no gradient flows."""
+    """The same pytree, but no gradient flows to its arrays."""
     if all(module_of(x) is np for x in jax.tree.leaves(tree)):
         return tree
     return lax.stop_gradient(tree)
 
 
 def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any) -> T:
-    """`one` for each problem of a batch: by `vmap`, or in NumPy one after another.
+    """Calls `one` for each problem of a batch: by `vmap`, or in NumPy one after another.
 
     All leaves of `problems` begin with the batch dimensions.
     """
@@ -62,7 +62,7 @@ def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any)
     if not batch:
         return one(*problems)
     every = [jax.tree.map(lambda x: x[k], problems) for k in np.ndindex(*batch)]  # noqa: B023
-    if not every:  # a problem of zeros gives the kind of the results
+    if not every:  # a problem of zeros tells the shapes of results
         rank = len(batch)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape[rank:], x.dtype), problems)
         return jax.tree.map(lambda x: np.empty((*batch, *x.shape), x.dtype), one(*zeros))
@@ -102,7 +102,7 @@ def bits_of(x: Num[Array, "..."], dtype: Any) -> Num[Array, "..."]:
 
 
 def repeat(going: Callable[[T], Any], turn: Callable[[T], T], state: T, xp: Any) -> T:
-    """`turn` as long as `going`: a loop of Python, or a compiled one."""
+    """Applies `turn` while `going(state)` holds: in a Python loop, or for JAX in a compiled one."""
     if xp is jnp:
         return lax.while_loop(going, turn, state)
     while going(state):
@@ -111,7 +111,7 @@ def repeat(going: Callable[[T], Any], turn: Callable[[T], T], state: T, xp: Any)
 
 
 def either(condition: Any, a: Callable[[], T], b: Callable[[], T]) -> T:
-    """The result of one of two functions."""
+    """`a()` if the condition holds, else `b()`."""
     if module_of(condition) is jnp:
         return lax.cond(condition, a, b)
     return a() if condition else b()
@@ -130,7 +130,7 @@ def take_pairs(x: Num[Array, "... n m"], col4row: Int[Array, "... n"]) -> Num[Ar
 
 
 def is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Array, "..."]:
-    """Whether every index is −1 or leads to an entry that leads back."""
+    """Whether each index in `there` is −1, or points to an entry of `back` that points back."""
     xp = module_of(there)
     in_range = (there >= -1) & (there < back.shape[-1])
     if xp is np:
@@ -146,7 +146,7 @@ def is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Ar
 
 
 def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """TwoSum (Møller, Knuth): a + b rounded and its error, a float; error 0 for infinite sums."""
+    """TwoSum (Møller, Knuth): the rounded sum a + b and its error; error 0 for infinite sums."""
     xp = module_of(a)
     s = a + b
     a_part = s - b
@@ -157,8 +157,9 @@ def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
 def sum_up(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
     """An upper bound of the sum of all parts over the last axis.
 
-    It is less than two spacings of floats above the sum but for terms that cancel to less than the
-    square of that, and equal to the sum where this is a float.
+    It is less than two float spacings above the sum, unless the terms cancel to less than the
+    square of the relative spacing. If `two_float_sum` is exact and the sum is a float, the bound
+    equals the sum.
     """
     total, rest, lost = two_float_sum(module_of(parts[0]).concatenate(parts, -1))
     total, rest = exact_sum(total, add_up(rest, lost))
@@ -166,14 +167,14 @@ def sum_up(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
 
 
 def sum_down(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
-    """A lower bound of the sum, as near as `sum_up`."""
+    """A lower bound of the sum, as close to it as the bound of `sum_up`."""
     return 0 - sum_up(*(-x for x in parts))
 
 
 def two_float_sum(x: Float[Array, "... k"]) -> Triple:
-    """The sum over the last axis: a float, a rest, and a bound on the error of both.
+    """The sum over the last axis: a float, a rest, and a bound on the error of their sum.
 
-    Pairwise summation: its order does not depend on the batch.
+    The order of the pairwise summation does not depend on the batch.
     """
     xp = module_of(x)
     if is_symbolic(x.shape[-1:]):
@@ -200,7 +201,7 @@ def _add_triples(a: Triple, b: Triple) -> Triple:
 
 
 def _sum_in_place(x: Float[Array, "... k"]) -> Triple:
-    """`two_float_sum` in the same order, without arrays whose lengths depend on k."""
+    """`two_float_sum` for symbolic k: in the same order, but in arrays of the length of x."""
     place = last_iota(jnp.int32, x.shape[-1], x.ndim)
 
     def halve(state: tuple[Triple, Array]) -> tuple[Triple, Array]:
@@ -226,7 +227,7 @@ def add_up(a: Array, b: Array) -> Array:
 
 
 def above(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """One or two floats further."""
+    """x increased by one or two float spacings."""
     if module_of(x) is np:
         return np.nextafter(x, np.asarray(np.inf, x.dtype))  # type: ignore[return-value]
     return x + jnp.abs(x) * jnp.finfo(x.dtype).eps
@@ -247,7 +248,7 @@ def split(x: Num[Array, "..."], negate: bool) -> Pair:
 
 
 def as_costs(cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool) -> Pair:
-    """Costs to minimise, +inf where there is no pair. NaN becomes −inf, which proves nothing."""
+    """Costs to minimise: +inf where there is no pair, −inf for NaN, which proves nothing."""
     xp, (c, c_rest) = module_of(cost), split(cost, maximize)
     c = xp.where(exists, c, xp.inf)
     return xp.where(xp.isnan(c), -xp.inf, c), c_rest
@@ -266,17 +267,19 @@ def minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:
 
 
 def small(dtype: Any) -> float:
-    """The magnitude from which on no sum or rounding error is denormal."""
+    """If all numbers have at least this magnitude, no sum or rounding error is denormal."""
     info = jnp.finfo(dtype)
     return 8 * float(info.tiny) / float(info.eps)
 
 
 def is_tiny(x: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Where XLA may flush x or what is computed of it to 0. Denormal float64 are not found on a
-    TPU."""
+    """Where XLA may flush x, or numbers computed from x, to 0.
+
+    On a TPU denormal float64 are not found.
+    """
     floating = jnp.issubdtype(x.dtype, jnp.floating)
     if module_of(x) is np or not floating or x.dtype == jnp.float16:
-        return module_of(x).zeros(x.shape, bool)  # the least float16 is a normal float32
+        return module_of(x).zeros(x.shape, bool)  # every float16 is a normal float32
     limit = small(result_float())
     info = jnp.finfo(x.dtype)
     bits = jnp.dtype(f"uint{info.bits}")
@@ -299,21 +302,21 @@ def is_tiny(x: Num[Array, "..."]) -> Bool[Array, "..."]:
 
 
 def flushed_to(dtype: Any, x: Any) -> float:
-    """The magnitude below which XLA flushes costs of a dtype, or sums, in the module of x."""
+    """The magnitude below which costs of a dtype, or sums of them, may be flushed to 0."""
     real = proof_float(x)
     narrow = dtype != real and jnp.issubdtype(dtype, jnp.floating) and module_of(x) is jnp
     return float(jnp.finfo(jnp.float32 if narrow else real).tiny)
 
 
 # ---------------------------------------------------------------------------------------------
-# What a gap says
+# Judging a gap
 
-# Multiplies the spacing of floats, times the magnitudes that were rounded.
+# A gap may be this multiple of the float spacing times the magnitudes that were rounded.
 TOLERANCE = 2
 
 
 def spacing(*dtypes: Any) -> float:
-    """The relative spacing of the coarsest of the dtypes of duals; that of float32 at most."""
+    """The relative float spacing of the coarsest of these dtypes, at most that of float32."""
     known = [np.dtype(np.float32) if np.dtype(x).itemsize < 8 else np.dtype(x) for x in dtypes]
     return max(float(np.finfo(x if x.kind == "f" else np.float64).eps) for x in known)
 
@@ -321,9 +324,9 @@ def spacing(*dtypes: Any) -> float:
 def tolerance(
     of_costs: Float[Array, "..."], of_duals: Float[Array, "..."], near: float
 ) -> Float[Array, "..."]:
-    """How great a gap may be by rounding: of costs in a spacing of `near`, and of duals.
+    """The greatest gap that rounding explains, given the magnitudes of costs and of duals.
 
-    On the host, where duals are found again, these are rounded in float64 alone.
+    `near`: the float spacing, relative to them. On the host duals are recomputed in float64.
     """
     own = float(np.finfo(np.float64).eps) if module_of(of_costs) is np else near
     return TOLERANCE * (near * of_costs + own * of_duals)
@@ -334,7 +337,7 @@ def judged(
 ) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
     """Whether a gap is within a tolerance, and the gap, at least 0, in the dtype of results.
 
-    Its rounding is upwards. NaN becomes +inf, and is within no tolerance.
+    The gap is rounded upwards. NaN becomes +inf, which is within no tolerance.
     """
     xp, dtype = module_of(gap), result_float()
     gap = xp.where(xp.isnan(gap), xp.inf, xp.maximum(gap, 0))

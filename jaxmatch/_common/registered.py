@@ -1,4 +1,4 @@
-"""Dataclasses as pytrees that `jax.export` can serialize in the signature of a function."""
+"""Registers dataclasses as pytrees that `jax.export` can serialize in function signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def registered(cls: type[T]) -> type[T]:
-    """Decorator of dataclasses: `jax.tree_util.register_dataclass`, for exported functions, too.
+    """Like the decorator `jax.tree_util.register_dataclass`, but also for exported functions.
 
     An exported function holds the name of the class and its static fields.
     """
@@ -41,7 +41,7 @@ def registered(cls: type[T]) -> type[T]:
 
 
 def registered_tuple(cls: type[T]) -> type[T]:
-    """Decorator of named tuples, which are pytrees, for exported functions."""
+    """Decorator that makes a named tuple serializable in the signature of exported functions."""
     with _once():
         export.register_namedtuple_serialization(cls, serialized_name=f"jaxmatch.{cls.__name__}")
     return cls
@@ -49,8 +49,10 @@ def registered_tuple(cls: type[T]) -> type[T]:
 
 @contextlib.contextmanager
 def _once() -> Iterator[None]:
-    """JAX keeps the name of a class after `sys.modules` has forgotten its module. If the package is
-    imported again, exported functions have the class of the first import."""
+    """Ignores the error of a second registration, after the package was imported again.
+
+    JAX keeps the class of the first import, which exported functions then use.
+    """
     try:
         yield
     except ValueError as error:

@@ -80,7 +80,7 @@ class Result(Batched):
 
     @unchecked
     def raise_for_status(self) -> Self:
-        """Return this result if every status is `OPTIMAL`, else raise; outside of a trace.
+        """Return this result if every status is `OPTIMAL`, else raise an error.
 
         >>> import jax, jax.numpy as jnp, jaxmatch as jm
         >>> cost = jnp.array([[1.0, 2.0], [jnp.nan, 4.0]])
@@ -90,7 +90,7 @@ class Result(Batched):
         Traceback (most recent call last):
         ValueError: INVALID_COST: An unmasked cost is NaN, or ...
 
-        A compiled function cannot raise. There, `checkify` carries an error out of it:
+        A compiled function cannot raise. Use `checkify` to carry an error out of it:
 
         >>> from jax.experimental import checkify
         >>> def least(cost):
@@ -103,7 +103,7 @@ class Result(Batched):
         'status 2 ...
 
         **Raises:** `ValueError` with the status, the batch index and the advice of the first
-        problem that is not `OPTIMAL` (so for `TIME_LIMIT` too); `TypeError` under `jit`, `vmap` or
+        problem that is not `OPTIMAL` (also for `TIME_LIMIT`); `TypeError` under `jit`, `vmap` or
         `grad`.
         """
         if isinstance(self.status, jax.core.Tracer):
@@ -118,7 +118,7 @@ class Result(Batched):
         return self
 
     def _details(self) -> str:
-        """What else there is to say of the first failure."""
+        """Details of the first failure, for the end of the error message."""
         return ""
 
 
@@ -152,15 +152,16 @@ class Assignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
-    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient. ±inf
-      only if the sum overflows its dtype.
+    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient. It
+      is ±inf only if the sum overflows its dtype.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
-    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype. +inf
-      if the bound overflows its dtype, which happens only near the limits of float64.
+    - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype. It
+      is +inf if the bound overflows its dtype, which happens only near the limits of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
-    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN, except `TIME_LIMIT` (a
-    complete answer with its gap; gradient 0) and `UNFINISHED` (the pairs so far).
+    If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN. There are two exceptions:
+    `TIME_LIMIT` comes with a complete answer, its gap and gradient 0, `UNFINISHED` with the pairs
+    found so far.
     """
 
     col4row: Int[Array, "... n"]
@@ -213,23 +214,24 @@ class CapacitatedAssignment(Result):
 
     If `status` is not `OPTIMAL`, indices are −1, counts 0 and all other numbers NaN.
 
-    **Status:** `OPTIMAL`; `INFEASIBLE` if a minimum exceeds its capacity, minima exceed the rows in
-    sum, or forbidden pairs leave no assignment; `INVALID_CAPACITY` for negative capacities;
-    `INVALID_COST` as without them; `OVERFLOW` if 2^30 pairs can be matched, for integer costs as in
-    [`solve_transport`][jaxmatch.solve_transport], with minima also if these span 64 bits (32 in
-    `jit` without x64).
+    **Status:** `OPTIMAL`. `INFEASIBLE` if a minimum exceeds its capacity, minima add up to more
+    than the capacities of rows, or forbidden pairs leave no assignment. `INVALID_CAPACITY` for
+    negative capacities. `INVALID_COST` as in `solve_assignment`. `OVERFLOW` if 2^30 pairs can be
+    matched, for integer costs as in [`solve_transport`][jaxmatch.solve_transport], and with minima
+    also if the range of integer costs takes 64 bits (32 in `jit` without x64).
 
     **Certificate:** u_i + v_j ≤ C_ij, with equality on matched pairs. If not all columns need be
     full, v_j ≤ 0 where column j has more rows than its minimum, and v_j ≥ 0 where it is not full. A
-    row that may stay unmatched has u_i ≤ r_i, with equality if it does; r_i is its unmatched cost,
-    or 0 if there are more rows than capacities. The optimum is the sum of all u_i, and of each v_j
-    times the capacity (or the minimum, if v_j > 0 and columns need not be full).
+    row that may stay unmatched has u_i ≤ r_i, with equality if it stays unmatched. Here r_i is its
+    unmatched cost, or 0 if there are more rows than capacities. The optimum is the sum of all u_i
+    plus, for each column, v_j times its capacity (its minimum, if v_j > 0 and columns need not be
+    full).
 
     **Gradient:** with respect to `cost`, how often each pair is used; with respect to
-    `unmatched_cost`, what stays of each row.
+    `unmatched_cost`, how many units of each row stay unmatched.
 
-    **Time and memory:** an equivalent transport problem is solved. Costs are copied, twice with
-    minima, and the methods of `solve_transport` may copy them again.
+    **Time and memory:** an equivalent transport problem is solved. Costs are copied (twice if there
+    are minima), and the methods of `solve_transport` may copy them again.
     """
 
     col4row: Int[Array, "... n"]
@@ -265,11 +267,11 @@ class Transport(Result):
 
     `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
     ordered by row and column. The other entries have indices −1 and mass 0.
-    `solve_capacitated_assignment` with capacities of rows returns it, too; with minima of
-    n + 2m − 1 entries, not always basic.
+    `solve_capacitated_assignment` with capacities of rows returns this class, too; with minima a
+    plan has n + 2m − 1 entries and is not always basic.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
-    - `mass`: `[..., n + m - 1]`, what each pair moves, in the dtype of supply and demand.
+    - `mass`: `[..., n + m - 1]`, the mass moved by each pair, in the dtype of supply and demand.
     - `cost`: `f[...]`, the sum of mass times cost; the only field with a gradient.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
@@ -300,7 +302,7 @@ class Transport(Result):
     def empty(shape: tuple[int, ...]) -> Transport:
         """An unsolved result for costs of `shape` `[..., n, m]`: the first warm start of a `scan`.
 
-        Its masses are integers; give others by `.replace(mass=...)`.
+        Its masses are integers; for floats use `.replace(mass=...)`.
 
         >>> import jax, jax.numpy as jnp, jaxmatch as jm
         >>> supply, demand = jnp.array([3, 1]), jnp.array([2, 2])
@@ -319,7 +321,7 @@ class Transport(Result):
 
     @unchecked
     def todense(self) -> Num[Array, "... n m"]:
-        """The plan as `[..., n, m]`: what row i sends to column j.
+        """The plan as `[..., n, m]`: the mass that row i sends to column j.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> res = jm.solve_transport(jnp.eye(2), jnp.array([3, 1]), jnp.array([2, 2]))
@@ -338,7 +340,7 @@ class Transport(Result):
             at = jnp.where(rows < 0, n, rows), cols
             return jnp.zeros((n, m), mass.dtype).at[at].set(mass, mode="drop")
 
-        # A batch that is divided over devices stays so under `vmap`.
+        # `vmap` keeps the sharding of a batch.
         for _ in batch:
             dense_plan = jax.vmap(dense_plan)
         return dense_plan(self.rows, self.cols, self.mass)
@@ -400,11 +402,12 @@ class Flow(Result):
 
     `res[k]` is problem k of a batch.
 
-    - `value`: `[...]`, the total flow from source to sink; the only field with a gradient. int64
-      for integer capacities under x64 and for NumPy's int64, else the dtype of the capacities.
+    - `value`: `[...]`, the total flow from source to sink; the only field with a gradient. Its
+      dtype is int64 for integer capacities under x64 and for NumPy's int64, else that of the
+      capacities.
     - `flow`: `[..., e]`, the flow on each edge, in the dtype of the capacities.
-    - `source_side`: `bool[..., n]`, the source side of the minimum cut that has the fewest nodes
-      there. The capacities of the edges that leave it sum to `value`, which proves the maximum.
+    - `source_side`: `bool[..., n]`, the smallest source side of a minimum cut. The capacities of
+      the edges that leave it sum to `value`, which proves the maximum.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     If `status` is not `OPTIMAL`, value and flow are NaN (−1 for integers) and `source_side` False.

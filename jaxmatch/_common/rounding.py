@@ -1,4 +1,4 @@
-"""Floating-point arithmetic with rounding errors, for the pure-JAX solvers.
+"""Floating-point arithmetic that tracks its rounding errors, for the pure-JAX solvers.
 
 Sums are pairwise, along an explicit tree: their order depends on neither batch nor platform.
 """
@@ -39,11 +39,11 @@ def sum_up(x: Float[Array, " k"]) -> Float[Array, ""]:
 
 
 def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """The sum of all finite entries, as if added in twice the precision.
+    """The sum of finite numbers, as if added in twice the precision.
 
-    Only a total beyond the range is infinite, no sum of a part.
+    Partial sums do not overflow: the result is infinite only if the total is out of range.
     """
-    # Of up to 2^40 entries. What underflows is far less than the last digit of the greatest.
+    # Enough for 2^40 entries. Entries that underflow are far below the last digit of the greatest.
     small = jnp.asarray(2.0**-40, x.dtype)
     factor = jnp.where(jnp.abs(x).max() > float(jnp.finfo(x.dtype).max) * small, small, 1)
     x, rest = x * factor, jnp.zeros_like(x)
@@ -62,7 +62,7 @@ def sum_error(x: Float[Array, " k"], total: Float[Array, ""]) -> Float[Array, ""
         both, less = two_sum(*_halves(rest))
         rest, more = two_sum(both, error)
         lost = sum(_halves(lost)) + jnp.abs(less) + jnp.abs(more)
-    # `total` is near x[0], so that their difference is exact.
+    # The difference is exact, since `total` is near x[0].
     apart, part = two_sum(x[0] - total, rest[0])
     bound = (jnp.abs(apart) + jnp.abs(part) + lost[0]) * (1 + 8 * jnp.finfo(x.dtype).eps)
     return jnp.where(jnp.isfinite(bound), bound, jnp.inf)
@@ -83,9 +83,9 @@ def greatest(x: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit or x is denormal. Denormal float64 are not found on a TPU."""
+    """Where 0 < |x| < limit or x is denormal. On a TPU denormal float64 are not found."""
     if x.dtype == jnp.float16 or not jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x, bool)  # all their values are normal float32
+        return jnp.zeros_like(x, bool)  # all these numbers are normal in float32
     info = jnp.finfo(x.dtype)
     unsigned = jnp.dtype(f"uint{info.bits}")
 

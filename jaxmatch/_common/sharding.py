@@ -2,7 +2,7 @@
 
 On meshes with automatic axes the compiler partitions a batch, by the sharding rules of native calls
 (see `jaxmatch._ffi.call`). On meshes with explicit axes the sharding is part of the type, and every
-operation would need a rule for it: there a solver runs in a `shard_map`, on each device's shard.
+operation would need a rule for it. So there a solver runs in a `shard_map`, on each device's shard.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 def over_batch_shards(
     solve: Callable[..., T], *arguments: Any, core_dims: int, shared: tuple[Any, ...] = ()
 ) -> T:
-    """`solve(*arguments, *shared)`; if the types carry a sharding, on each device's own shard.
+    """Calls `solve(*arguments, *shared)`, on each device's own shard if types carry a sharding.
 
     Types carry a sharding on meshes with explicit axes, the default of `jax.make_mesh`. Arguments
-    are pytrees of arrays with the same batch dimensions; the first array has `core_dims` more. The
-    dimensions of a problem, and shared arrays, are gathered.
+    are pytrees of arrays with the same batch dimensions; the first array has `core_dims` more.
+    These core dimensions, and shared arrays, are gathered.
     """
     shardings = [jax.typeof(x).sharding for x in jax.tree.leaves((arguments, shared))]
     everywhere = PartitionSpec()
@@ -37,7 +37,7 @@ def over_batch_shards(
         return solve(*arguments, *shared)
     batch = PartitionSpec(*shardings[0].spec[: len(shardings[0].spec) - core_dims])
     in_specs = (batch,) * len(arguments) + (everywhere,) * len(shared)
-    mesh = shardings[0].mesh  # arrays have one outside of `jax.set_mesh`, too
+    mesh = shardings[0].mesh  # arrays have a mesh outside of `jax.set_mesh`, too
     sharded, replicated = (NamedSharding(mesh, spec) for spec in (batch, everywhere))
     return jax.shard_map(solve, mesh=mesh, in_specs=in_specs, out_specs=batch)(
         *jax.tree.map(lambda x: jax.sharding.reshard(x, sharded), arguments),
@@ -51,7 +51,7 @@ def vary_alike(tree: T, others: Any) -> T:
 
     Needed for the initial state of a loop, whose type must not change. Also needed if costs are
     replicated but keys are not: then each device has its own derivative, and `shard_map` sums
-    them. Without it the derivative would count as replicated, and cotangents would be summed first.
+    them. Unmarked, the derivative would count as replicated, and cotangents would be summed first.
     """
     axes = {axis for leaf in jax.tree.leaves(others) for axis in varying_axes(leaf)}
 

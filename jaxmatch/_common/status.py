@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _OfOneCode(enum.EnumMeta):
-    # The lookup of an array would fail with a message about its truth value.
+    # Without this check an array would raise an error about its truth value.
     def __call__(cls, value: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(value, "size", 1) != 1:
             raise TypeError(
@@ -20,11 +20,13 @@ class _OfOneCode(enum.EnumMeta):
 class Status(enum.IntEnum, metaclass=_OfOneCode):
     """The outcome of one problem. Results hold it as int32, one entry per problem of the batch.
 
-    With any code but `OPTIMAL`, indices are −1, cost, duals, gap, and value and flow of a flow are
-    NaN (−1 if they are integers), and the gradient is zero. But `UNFINISHED` comes with the pairs
-    found so far, `TIME_LIMIT` with an answer and its proved gap, and the gap of `UNBALANCED` is the
-    amount by which the sums of masses differ. `Status(int(code))` prints as its name; its `advice`
-    is a sentence for users. For a batch: `[jm.Status(code) for code in res.status.tolist()]`.
+    Unless the code is `OPTIMAL`, indices are −1, the gradient is zero, and cost, duals, gap, and
+    the value and flow of a network are NaN (−1 if they are integers). There are exceptions:
+    `UNFINISHED` comes with the pairs found so far, and `TIME_LIMIT` with an answer and its proved
+    gap. The gap of `UNBALANCED` is the amount by which the sums of masses differ.
+
+    `Status(int(code))` prints as its name; its `advice` is a sentence for users. For a batch:
+    `[jm.Status(code) for code in res.status.tolist()]`.
     """
 
     # The build of the native libraries parses these lines.
@@ -38,7 +40,7 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
     INVALID_MASS = 7
     UNBALANCED = 8
     TIME_LIMIT = 9
-    # Not the C++ code's: a call that is interrupted fills integers with -1.
+    # Not returned by C++ solvers: an interrupted call fills all integers with -1.
     INTERRUPTED = -1
 
     def __str__(self) -> str:

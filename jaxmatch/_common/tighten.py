@@ -1,9 +1,9 @@
-"""Duals of more digits than a result holds, for checks outside of a trace.
+"""Computes duals with more digits than a result holds, for checks outside of a trace.
 
-Duals of a result are rounded to its dtype, or to the grid of a solver. An answer is optimal exactly
-if there are duals that are tight on its pairs: u_i + v_j = C_ij, and at most C elsewhere. These are
-found near the given ones by the method of Bellman and Ford, along pairs that are almost tight. They
-prove by themselves: the check computes their gap as it does for any others.
+The duals of a result are rounded to its dtype, or to the grid of a solver. An answer is optimal if
+and only if some duals are tight on its pairs: u_i + v_j = C_ij there, and u_i + v_j ≤ C_ij
+elsewhere. The Bellman-Ford algorithm finds such duals near the given ones, along pairs that are
+almost tight. These duals need not be trusted: the check computes their gap as for any others.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 
-# Of the magnitudes that are rounded: greater gaps are no matter of rounding.
+# Gaps above this multiple of the rounded magnitudes are not due to rounding.
 WORTH_IT = 1e-6
-# Of the greatest cost of a plan, by which its solver chooses a grid for duals, times its masses.
+# For plans, relative to masses times the greatest cost, which determines the solver's grid.
 WORTH_IT_ON_GRIDS = 1e-4
 
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_PAIRS = 1 << 22
-_MOST_STEPS = 50_000_000  # updates of a dual
+_MOST_STEPS = 50_000_000  # limit on updates of duals
 
 
-OnHost: TypeAlias = Any  # a NumPy array, which type checkers know as any array
+OnHost: TypeAlias = Any  # a NumPy array; `Any` for type checkers
 
 
 class Pairs(NamedTuple):
-    """Rows, columns and costs, to minimise."""
+    """Rows, columns and costs (to minimise) of some pairs."""
 
     row: OnHost
     col: OnHost
     cost: OnHost
 
 
-# Some rows' pairs, or a number of rows and the costs from there on.
+# A block is the pairs of some rows, or the first row and a matrix of the costs from there on.
 Blocks: TypeAlias = Iterable[Pairs | tuple[int, OnHost]]
 
 
 class Stays(NamedTuple):
-    """What a problem may leave: pairs with one more column, and with one more row, of cost 0."""
+    """What may stay unmatched: pairs with a dummy last column, and with a dummy last row."""
 
-    price: OnHost  # of each row with the last column; +inf: there is no such pair
+    price: OnHost  # the cost of each row with the last column; +inf: there is no such pair
     left: OnHost  # rows that are paired with the last column
-    capped: OnHost  # columns that may be paired with the last row
-    room: OnHost  # columns that are paired with it
-    dual: Any = 0.0  # of the last column
+    capped: OnHost  # columns that may be paired with the last row, at cost 0
+    room: OnHost  # columns that are paired with the last row
+    dual: Any = 0.0  # the dual of the last column
     tied: bool = True  # whether the last row and the last column are a pair
 
 
@@ -57,10 +57,10 @@ def tightened(
     v: OnHost,
     stays: Stays | None,
 ) -> OnHost | None:
-    """Column duals near v that are tight on the own pairs, and that of the last column.
+    """Column duals near v that are tight on the pairs `own`, then the dual of the last column.
 
-    `least`: the least cost − v_j of each row. None if there are no such duals, or too many pairs
-    are almost tight.
+    `least`: the least cost − v_j of each row. Returns None if there are no such duals, or if too
+    many pairs are almost tight.
     """
     n, m, none = len(least), len(v), np.zeros(0, int)
     more = Pairs(none, none, none)
@@ -94,7 +94,7 @@ def _with_last_row(cols: OnHost, n: int) -> Pairs:
 
 
 def _highest(rows: int, own: Pairs, v: OnHost) -> OnHost:
-    """The greatest cost − v_j of the own pairs of each row; −inf where it has none."""
+    """The greatest cost − v_j of each row's pairs in `own`; −inf for a row without pairs."""
     u = np.full(rows, -np.inf)
     np.maximum.at(u, own.row, own.cost - v[own.col])
     return u
@@ -118,15 +118,15 @@ def _near(blocks: Blocks, v: OnHost, limit: OnHost) -> Pairs | None:
 
 
 def _falling(rows: int, own: Pairs, near: Pairs, v: OnHost, most: float) -> OnHost | None:
-    """The greatest column duals up to v that are tight on the own pairs.
+    """The greatest column duals up to v that are tight on the pairs `own`.
 
-    None if one falls by more than `most`, as it does where there are none.
+    None if a dual falls by more than `most`: then no such duals exist.
     """
     least, steps = v - most, 0
     while steps < _MOST_STEPS:
         u = _highest(rows, own, v)[near.row]
         lower, dual, now = v.copy(), near.cost - u, v[near.col]
-        # Less is a rounding: duals would fall around a cycle of tight pairs.
+        # Skip rounding errors, by which duals would fall forever around a cycle of tight pairs.
         falls = now - dual > _EPS * (np.abs(u) + np.abs(now))
         np.minimum.at(lower, near.col[falls], dual[falls])
         if (lower == v).all():

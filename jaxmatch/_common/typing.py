@@ -1,8 +1,8 @@
-"""The names of annotations, which are evaluated at run time too (`typing.get_type_hints`).
+"""The types in annotations, which are evaluated at run time too (`typing.get_type_hints`).
 
 Type checkers read jaxtyping's types, whose text gives dtype and shape. At run time jaxtyping is not
-needed: each of them is any array. Results are NumPy arrays where NumPy arrays were solved on this
-host.
+needed: each type is any JAX or NumPy array. Results are NumPy arrays where NumPy arrays were solved
+on this host.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,1 +1,1 @@
-"""Calls of the native targets: under `jit` and outside, and the choice by platform."""
+"""Calls native targets, inside and outside of `jit`, and chooses solvers by platform."""

@@ -2,13 +2,15 @@
 
 Handlers treat all leading dimensions as batch, so a device can solve its shard of a batch alone.
 `jax.ffi.ffi_call` cannot express this, and XLA would gather its operands on every device. Here the
-lowered call carries a sharding rule for Shardy, which propagates shardings, and the attribute
-`num_batch_dims` for the SPMD partitioner, which splits the call. JAX does the same for its linear
-algebra. That partitioner drops the aliases of operands and results and does not change attributes.
-Calls that need these are split by `custom_partitioning` instead, whose callback lowers the call
-again for the shard of one device.
+lowered call carries a sharding rule, by which Shardy propagates shardings, and the attribute
+`num_batch_dims`, by which XLA's SPMD partitioner splits the call. JAX does the same for its linear
+algebra.
 
-Nothing here is imported from `jax._src`.
+The SPMD partitioner drops aliases between operands and results, and leaves attributes unchanged.
+Calls with aliases, or with attributes that depend on the size of the batch, are split by
+`custom_partitioning` instead. Its callback lowers the call again for the shard of one device.
+
+This module imports nothing from `jax._src`.
 """
 
 from __future__ import annotations
@@ -51,21 +53,21 @@ class _Call(NamedTuple):
     """Static parameters of the primitive."""
 
     target: str
-    core_dims: tuple[int, ...]  # of each operand, after its batch dimensions
+    core_dims: tuple[int, ...]  # dimensions of each operand after its batch dimensions
     shared: tuple[int, ...]  # operands without batch dimensions, shared by all problems
     results: tuple[Result, ...]
     aliases: tuple[tuple[int, int], ...]
     attributes: tuple[tuple[str, Any], ...]
-    by_batch: tuple[tuple[str, int], ...]  # attributes, per problem of the batch
+    by_batch: tuple[tuple[str, int], ...]  # attributes to multiply by the number of problems
 
     @property
     def is_divisible(self) -> bool:
-        """Whether XLA's partitioner can split the call: it drops aliases and keeps attributes."""
+        """Whether XLA's partitioner can split the call. It drops aliases and keeps attributes."""
         return not (self.aliases or self.by_batch)
 
     @property
     def batched(self) -> list[int]:
-        """The operands with batch dimensions."""
+        """The indices of the operands with batch dimensions."""
         return [k for k in range(len(self.core_dims)) if k not in self.shared]
 
     def batch(self, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -74,7 +76,7 @@ class _Call(NamedTuple):
         return shape[: len(shape) - self.core_dims[self.batched[0]]]
 
     def batch_spec(self, operands: Sequence[Any]) -> PartitionSpec:
-        """The sharding of the batch. If operands disagree, the one that shards most dimensions."""
+        """The sharding of the batch: of the operand whose batch has the most sharded dimensions."""
         count = len(self.batch(operands))
         specs = [PartitionSpec(*operands[k].sharding.spec[:count]) for k in self.batched]
         return max(specs, key=lambda spec: sum(axes is not None for axes in spec))
@@ -103,14 +105,15 @@ def native_call(
 ) -> list[Array]:
     """Runs a target on a batch, one problem or many.
 
-    - `core_dims`: the number of core dimensions of each operand. Its leading dimensions are the
-      batch, the same for all operands.
+    - `core_dims`: the number of core dimensions of each operand. The dimensions before them are
+      the batch, the same for all operands.
     - `shared`: indices of operands without batch dimensions, shared by all problems. They are not
       copied, not even by `vmap`.
-    - `aliases`: from indices of operands to those of results that reuse their memory.
+    - `aliases`: maps the index of an operand to the index of the result that reuses its memory.
     - `by_batch`: attributes that are multiplied by the number of problems on a device.
 
-    There is no derivative. NumPy operands are solved directly on this host, with NumPy results.
+    The call has no derivative. On NumPy operands it runs directly on this host and returns NumPy
+    arrays.
     """
     if isinstance(operands[0], np.ndarray):
         assert not (aliases or by_batch)
@@ -122,9 +125,9 @@ def native_call(
             (of_batch, core_dims[of_batch]),
             tuple(sorted(attributes.items())),
         )
-    # Operands vary over the same axes of a surrounding `shard_map`, and so will the results.
+    # Inside a `shard_map`, mark all operands as varying over the same axes; so will the results.
     operands = vary_alike(list(operands), operands)
-    # XLA's partitioner sees no batch in an operand that has nothing beside it.
+    # XLA's partitioner finds no batch in an operand without other dimensions.
     operands = [
         x if core else jnp.expand_dims(x, -1) for x, core in zip(operands, core_dims, strict=True)
     ]
@@ -139,9 +142,9 @@ def native_call(
     )
     if not (shared and call.is_divisible):
         return _bind(operands, call)
-    # XLA's partitioner assumes that the leading dimensions of every operand of sufficient rank are
-    # the batch. One more dimension of size 1 in the batched operands leaves the rank of shared ones
-    # insufficient. (With aliases this would cost a copy of each.)
+    # XLA's partitioner takes the leading dimensions of every operand of sufficient rank for the
+    # batch. An extra batch dimension of size 1 makes the rank of shared operands insufficient.
+    # (With aliases it would cost a copy of each batched operand.)
     at = len(call.batch(operands))
     wider = [x if k in shared else jnp.expand_dims(x, at) for k, x in enumerate(operands)]
     return [jnp.squeeze(y, at) for y in _bind(wider, call)]
@@ -240,7 +243,7 @@ mlir.register_lowering(_native_call, _lower)
 
 
 def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
-    """Raises an error for what only the handlers on the CPU take: symbolic sizes of a problem."""
+    """Raises an error for symbolic sizes of a problem, which only the CPU handlers take."""
     avals: Sequence[Any] = ctx.avals_in
     sizes = [x.shape[x.ndim - core :] for x, core in zip(avals, call.core_dims, strict=True)]
     symbolic = next(filter(is_symbolic, sizes), None)
@@ -257,9 +260,9 @@ def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
 def _may_call_back(context: Any) -> bool:
     """Whether `custom_partitioning` works here.
 
-    It does not in an exported program, nor inside a `shard_map` over some axes of a mesh, where the
-    callback does not see the other axes; XLA gathers there. Inside a `shard_map` over all axes
-    nothing is left to split.
+    It does not work in an exported program. Nor does it work inside a `shard_map` over some axes of
+    a mesh: the callback would not see the other axes, so XLA gathers there. Inside a `shard_map`
+    over all axes nothing is left to split.
     """
     taken = getattr(context.axis_context, "manual_axes", ())
     return not context.lowering_parameters.for_export and not taken
@@ -271,8 +274,8 @@ def _cut_by_callback(
 ) -> _Program:
     """The call as a jaxpr with `custom_partitioning`.
 
-    It must be traced before lowering, when JAX determines the devices. Its types belong to the mesh
-    of `context`.
+    The jaxpr must be traced before lowering: that is when JAX determines the devices. Its types
+    belong to the mesh of `context`.
     """
     del context
 
@@ -294,7 +297,7 @@ def _cut_by_callback(
 
 
 class _Factors(NamedTuple):
-    """Names of all dimensions of operands and results. Those of the batch come first."""
+    """Names of all dimensions of operands and results. Batch dimensions come first."""
 
     operands: list[list[str]]
     results: list[list[str]]

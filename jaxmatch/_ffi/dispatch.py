@@ -1,4 +1,4 @@
-"""Dispatch to a native solver if the platform has one, else to the pure-JAX twin."""
+"""Dispatch to a native solver if the platform has one, else to its twin, written in pure JAX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = TypeVar("State")
 
 
 class Method(NamedTuple):
-    """The native solver of a method on each platform. None: the pure-JAX twin."""
+    """The native solver of a method on each platform; None: the pure-JAX twin."""
 
     cpu: str | None
     cuda: str | None
@@ -32,11 +32,11 @@ def by_platform(
     cuda: Callable[..., R] | None = None,
     sizes: Sequence[Any] = (),
 ) -> R:
-    """Calls the native function of the platform, chosen at lowering, or the twin without one.
+    """Calls the native function of the platform, chosen at lowering, or the twin if it has none.
 
-    Arguments are pytrees. A native function needs the library of its platform. `sizes`: those of a
-    problem. If they are symbolic it is the CPU's, which alone has no buffers or choices by size;
-    other platforms are an error at lowering.
+    Arguments are pytrees. A native function needs the library of its platform. `sizes`: the sizes
+    of a problem. If they are symbolic, the CPU's function is called: it alone has neither buffers
+    nor choices that depend on sizes. Lowering for other platforms is then an error.
     """
     native = {}
     if cpu is not None and libraries.has_cpu_library():
@@ -62,10 +62,10 @@ def rebatch(
     solve: Callable[..., R],
     align: Callable[[int, tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] | None = None,
 ) -> Callable[..., R]:
-    """Wraps `solve`: under `vmap` it is called once with the whole batch, and so knows its size.
+    """Wraps `solve` so that `vmap` calls it once with the whole batch, whose size it then knows.
 
     `align(size, mapped, arguments)` adds the new leading dimension to arguments that are not
-    mapped. Default: to all of them.
+    mapped. By default all of them get it.
     """
 
     @jax.custom_batching.custom_vmap
@@ -94,9 +94,9 @@ def until_done(
     is_done: Callable[[State], Bool[Array, "..."]],
     progress: Callable[[R, State], None] = lambda *_: None,
 ) -> R:
-    """A `while_loop` of native calls of a few steps each, until all problems are done.
+    """A `while_loop` over native calls of a few steps each, until all problems are done.
 
-    `call` continues from a state. `progress` receives the result of each call and its state.
+    `call(state)` returns a result and the next state. `progress` receives both after each call.
     """
 
     def step(state: State) -> tuple[R, State]:

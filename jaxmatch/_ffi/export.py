@@ -1,4 +1,4 @@
-"""What `jax.export` has to know of our native targets."""
+"""Support for `jax.export` of functions that call native targets."""
 
 from jax import export
 
@@ -9,7 +9,7 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     """The checks to disable so that `jax.export` takes functions that call jaxmatch.
 
     An exported program holds the names of native targets, not their code. The process that loads it
-    imports jaxmatch first, of the same version.
+    must first import the same version of jaxmatch.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> (b,) = jax.export.symbolic_shape("b")
@@ -21,13 +21,13 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     Array([3., 3.], dtype=float32)
 
     `solve.serialize()` makes bytes (it needs the package flatbuffers), `jax.export.deserialize`
-    loads them. Results, checks, `BipartiteGraph` and `FlowNetwork` may be arguments and results; a
-    `LinearOracle`, which holds functions, must be made inside. `platforms=["cuda"]` exports for a
-    GPU where there is none.
+    loads them. Results, checks, `BipartiteGraph` and `FlowNetwork` may be arguments and results of
+    the function. A `LinearOracle` holds functions, so the function must create it.
+    `platforms=["cuda"]` exports for a GPU on a machine without one.
 
-    Batch dimensions may be symbolic on every platform; what depends on the size of a batch is
-    chosen as for a large one. With `platforms=["cpu"]` and the native library so may all sizes of
-    matrices, `BipartiteGraph` and `FlowNetwork`:
+    Batch dimensions may be symbolic on every platform; solvers then assume a large batch. With
+    `platforms=["cpu"]` and the native library, all sizes of matrices, `BipartiteGraph` and
+    `FlowNetwork` may be symbolic, too:
 
     >>> b, n, m = jax.export.symbolic_shape("b, n, m")
     >>> solve = jax.export.export(
@@ -38,13 +38,13 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     >>> [float(solve.call(jnp.ones((1, n, 9))).cost[0]) for n in (3, 5)]
     [3.0, 5.0]
 
-    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Elsewhere methods and
-    buffers depend on the sizes of a problem, and symbolic ones are an error that says how to pad:
-    for a GPU, for functions of points and `earth_mover_distance`, `grid_cut` and `check_grid_cut`,
-    capacities, sharded costs, `stepping`, `check_sparse_assignment` of `cardinality="maximum"`, and
-    for methods other than `"auto"` and those that are native on the CPU. `check_flow` and
-    `check_minimum_cut` of integers prove nothing for more than 2^24 edges if their number is
-    symbolic.
+    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Where methods or buffers
+    depend on the sizes of a problem, symbolic sizes are an error that says how to pad. This is so
+    on a GPU, for functions of points, `earth_mover_distance`, `grid_cut`, `check_grid_cut`,
+    capacities, sharded costs, `stepping`, and `check_sparse_assignment` of `cardinality="maximum"`.
+    It is also so for `"core"`, `"auction"`, `"classical"`, `"tree"`, and methods that are not
+    native on the CPU. With a symbolic number of edges, `check_flow` and `check_minimum_cut` of
+    integers prove nothing for more than 2^24 edges.
 
     **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
     """

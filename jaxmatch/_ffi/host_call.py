@@ -17,12 +17,13 @@ import numpy as np
 from jaxmatch._library.libraries import cpu_library
 
 
-_ALIGNMENT = 64  # of results, as in XLA
-# Whoever keeps one result keeps the memory that it shares with others, at most this many bytes.
+_ALIGNMENT = 64  # of each result, in bytes, as in XLA
+# Results share one block of memory if together they take at most `_SHARED` bytes. Otherwise only
+# results of up to `_SHARED_BY_ONE` bytes share it: keeping one of them keeps the whole block.
 _SHARED = 4096
-_SHARED_BY_ONE = 512  # of a result, if all together exceed `_SHARED`
-_MESSAGE_BYTES = 256  # of an error
-_INTERRUPTED = -1  # the code of a call that Ctrl-C has ended
+_SHARED_BY_ONE = 512
+_MESSAGE_BYTES = 256  # room for an error message
+_INTERRUPTED = -1  # the code that a call returns after Ctrl-C
 
 
 class Plan(NamedTuple):
@@ -33,9 +34,9 @@ class Plan(NamedTuple):
     handler: ctypes.c_void_p
     words: bytes  # the encoded call, see ffi/common/cpu/host_call.cc
     pack: Callable[..., bytes]  # packs the addresses of all arrays
-    # Shape, dtype, the number of its memory, and the offset in it.
+    # Of each result: shape, dtype, the index of its memory block, and its offset in that block.
     results: tuple[tuple[tuple[int, ...], np.dtype, int, int], ...]
-    sizes: tuple[int, ...]  # bytes of each memory; results share the first
+    sizes: tuple[int, ...]  # bytes of each memory block; small results share the first
 
 
 def host_call(
@@ -95,7 +96,7 @@ def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 def _address(x: np.ndarray) -> int:
     try:  # several times as fast as `x.ctypes.data`
         return ctypes.addressof(ctypes.c_char.from_buffer(x))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # read-only, empty, or without a code for its dtype
+    except (TypeError, ValueError):  # read-only, empty, or of a dtype without a buffer code
         return x.ctypes.data
 
 
@@ -179,7 +180,7 @@ def _text(text: str) -> bytes:
 
 
 def _scalar(value: bool | int | float) -> tuple[int, int, int]:
-    """Kind, size in bytes, and the bits as an integer."""
+    """The kind of a number, its size in bytes, and its bits as an integer."""
     if isinstance(value, bool):
         return ord("b"), 1, int(value)
     if isinstance(value, float):

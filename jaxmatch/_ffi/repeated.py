@@ -1,9 +1,10 @@
-"""Repeated calls outside of a trace: what the first ones found out is kept.
+"""Speeds up repeated calls outside of a trace by keeping what the first call worked out.
 
-A solver checks its arguments, picks a place and prepares a native call. For arrays of the same
-shapes and dtypes, and the same options, all of that comes out alike. So a later call on NumPy
-arrays runs the prepared native call alone, if the solver computes nothing else. On JAX arrays, many
-calls of one signature are worth a program that is compiled for them.
+A solver checks its arguments, chooses where to run (see `jaxmatch._common.place`) and prepares a
+native call. The outcome depends only on the signature of a call: the shapes and dtypes of its
+arrays, and its options. So a later call on NumPy arrays runs just the prepared native call, if the
+solver computes nothing else. For JAX arrays, a program is compiled after many calls of one
+signature.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _DTYPES = IN_PLACE | BOOLEAN
 
 
 class _Prepared(NamedTuple):
-    """A native call whose operands are arguments, and whose results are the fields of a result."""
+    """A native call on the caller's arrays, whose results are the fields of a solver's result."""
 
     plan: Plan
-    order: tuple[int, ...]  # the argument that is each operand
+    order: tuple[int, ...]  # for each operand, its index among the arrays
     kind: type
-    fields: tuple[tuple[str, tuple[int, ...], np.dtype, int, int], ...]  # as in `Plan.results`
+    fields: tuple[tuple[str, tuple[int, ...], np.dtype, int, int], ...]  # name, *Plan.results[k]
 
     def __call__(self, arrays: list[Any]) -> Any:
         memory = call_by_plan(self.plan, [arrays[k] for k in self.order])
@@ -52,10 +53,13 @@ class _Prepared(NamedTuple):
 
 
 def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
-    """Decorator of solvers. `looked_at`: arguments whose values a compiled program cannot read.
+    """Decorator of solvers.
 
-    With one of these nothing is compiled. `unless`: arguments, each with a partner. The function
-    reads the values of such an argument that is given without its partner, and nothing is kept.
+    - `looked_at`: arguments whose values the function reads on the host. Calls with one of them are
+      not compiled.
+    - `unless`: maps an argument to its partner. Without the partner, the function reads the values
+      of the argument on the host, so nothing is kept for such calls.
+
     Calls with anything but plain arrays and options run the function itself.
     """
 
@@ -65,7 +69,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
         @lru_cache
         def program(given: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
-            """Compiled for these arguments; arrays are `_ARRAY` there, and given in order."""
+            """Compiles the function; each array (`_ARRAY` in `given`) becomes a parameter."""
 
             def call(*arrays: Any) -> Any:
                 left = iter(arrays)
@@ -75,7 +79,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
             return compiled()(call)
 
         def reads(kwargs: dict[str, Any]) -> bool:
-            """Whether what a call does depends on the numbers in an array."""
+            """Whether the function reads the values of an array on the host, see `unless`."""
             given = {name for name, x in kwargs.items() if x is not None}
             return any(x in given and other not in given for x, other in unless.items())
 
@@ -112,10 +116,10 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
 
 def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
-    """All that a call depends on but the numbers in its `arrays`, which are collected.
+    """All that a call depends on except the values of its arrays, which are appended to `arrays`.
 
-    None for calls that are not repeated: in a trace, of no array, of arrays on other devices than
-    one CPU or of both kinds, and of arguments that are converted.
+    None for calls that must run the function itself: in a trace, without arrays, with NumPy and JAX
+    arrays together, with arrays that are not on one CPU, and with arguments that need conversion.
     """
     key: list[Any] = [jax.config.jax_enable_x64]  # type: ignore[attr-defined]
     for x in (*args, *kwargs.values()):
@@ -137,8 +141,8 @@ def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any])
 def _prepare(
     function: Callable[..., Any], args: Any, kwargs: Any, arrays: list[np.ndarray]
 ) -> tuple[Any, _Prepared | None]:
-    """Calls the function, and the native call that this was, if it was nothing else."""
-    # Views tell where each argument goes, also if one array is given twice.
+    """The result of the function, and its native call if the function did nothing else."""
+    # Views tell which operand each argument becomes, even if one array is passed twice.
     views = [x.view() for x in arrays]
     left = iter(views)
 

@@ -19,7 +19,7 @@ def assignment_fields(n: int, m: int) -> list[Result]:
 
 @lru_cache(maxsize=4096)
 def assignment_fields_of(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
-    """The same with floats of a given dtype."""
+    """The fields of an `Assignment` whose floats have the dtype `real`."""
     index = np.dtype(np.int32)
     return (
         Result((n,), index),
@@ -33,5 +33,5 @@ def assignment_fields_of(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
 
 
 def buffers(sizes: Sequence[int]) -> list[Result]:
-    """Workspaces of the given numbers of int32."""
+    """Workspaces of the given numbers of int32 words."""
     return [Result((words,), jnp.int32) for words in sizes]

@@ -10,7 +10,7 @@ from jaxmatch._library.libraries import any_library
 
 @lru_cache(maxsize=4096)
 def size(name: str, *arguments: int) -> int:
-    """Looks up a constant in a library. Names and arguments: see the `kSizes` tables of ffi/.
+    """Looks up a constant in a library. The `kSizes` tables of ffi/ list names and arguments.
 
     Sizes of buffers are in int32 words.
     """

@@ -1,4 +1,4 @@
-"""The native libraries: where they are found, loaded and asked for their targets."""
+"""Finds and loads the native libraries, and registers their targets."""
 
 from jaxmatch._library import libraries
 

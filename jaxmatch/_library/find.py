@@ -1,4 +1,4 @@
-"""Where the native libraries are."""
+"""Finds the native libraries."""
 
 import os
 from importlib import metadata
@@ -7,16 +7,16 @@ from pathlib import Path
 
 
 LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
-NO_LIBRARIES = "none"  # as the value of JAXMATCH_LIB_DIR
+NO_LIBRARIES = "none"  # the value of JAXMATCH_LIB_DIR that loads no library
 
 _CUDA_MAJORS = (12, 13)  # of the packages jaxmatch-cuda12 and jaxmatch-cuda13
 
 
 def find_library(platform: str) -> Path | None:
-    """The path of the library for `"cpu"` or `"CUDA"`: the first that exists.
+    """The path of the first library found for the platform, `"cpu"` or `"CUDA"`.
 
-    The folder `JAXMATCH_LIB_DIR`, if it is set, is the only place. Otherwise a library that was
-    built with the package comes before those of `jaxmatch-cuda12` and `jaxmatch-cuda13`.
+    If `JAXMATCH_LIB_DIR` is set, only that folder is searched. Otherwise a library that was built
+    with this package comes before the libraries of `jaxmatch-cuda12` and `jaxmatch-cuda13`.
     """
     override = os.environ.get("JAXMATCH_LIB_DIR")
     if override == NO_LIBRARIES:
@@ -39,7 +39,7 @@ def find_library(platform: str) -> Path | None:
 
 
 def how_to_install(platform: str) -> str:
-    """A sentence for error messages."""
+    """Installation advice for error messages."""
     if platform == "CUDA":
         major = _cuda_majors()[0]
         return (
@@ -53,10 +53,10 @@ def how_to_install(platform: str) -> str:
 
 
 def _cuda_majors() -> list[int]:
-    """Major versions of CUDA: first that of jax's plugin.
+    """The major versions of CUDA to try. The version of jax's plugin comes first.
 
-    Kernels of another version may run too: of an older one always, of a newer one if the driver is
-    as new.
+    Kernels of another version may run too: older ones always, newer ones if the driver supports
+    them.
     """
     plugins = {m for m in _CUDA_MAJORS if find_spec(f"jax_cuda{m}_plugin")}
     return sorted(_CUDA_MAJORS, key=lambda m: (m not in plugins, -m))

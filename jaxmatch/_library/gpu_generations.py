@@ -1,6 +1,6 @@
 """The GPU generations that a CUDA library has machine code for.
 
-`python jaxmatch/_library/gpu_generations.py LIBRARY` prints them, such as 90, one a line.
+`python jaxmatch/_library/gpu_generations.py LIBRARY` prints one a line, for example 90.
 """
 
 import struct
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def gpu_generations(library: Path) -> list[int]:
-    """Of the entries of all fat binaries in a file, which nvcc may have compressed."""
+    """Reads the headers of all fat binaries in a file; nvcc may have compressed the contents."""
     data = library.read_bytes()
     found, magic = set(), struct.pack("<IH", 0xBA55ED50, 1)
     start = data.find(magic)

@@ -14,7 +14,7 @@ from jaxmatch._library.abi import ABI
 from jaxmatch._library.find import LIBRARIES, NO_LIBRARIES, find_library, how_to_install
 
 
-# All native targets. The exported C symbol has the same name, in both libraries.
+# Targets in both libraries. The exported C symbol of a target has the same name.
 _IN_BOTH = (
     "jaxmatch_assignment",
     "jaxmatch_assignment_core",
@@ -31,8 +31,8 @@ _IN_BOTH = (
     "jaxmatch_transport_points",
 )
 
-# On a GPU XLA generates noise as fast; for points there are no such engines yet. Capacities are
-# solved by one call where no program is compiled.
+# Targets in the CPU library alone. On a GPU XLA generates noise just as fast, and these solvers for
+# points have no kernels yet. The targets for capacities serve calls outside of compiled programs.
 _ON_CPU = (
     "jaxmatch_assignment_points",
     "jaxmatch_capacities",
@@ -62,7 +62,7 @@ _loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into the
 
 
 def all_targets() -> tuple[str, ...]:
-    """The names of the targets, each once, whatever platforms have them."""
+    """The names of the targets of all platforms, without duplicates."""
     return tuple(sorted({name for targets in _TARGETS.values() for name in targets}))
 
 
@@ -95,8 +95,7 @@ def load() -> None:
     """Loads the installed libraries and registers their targets.
 
     A missing library is an error only if `JAXMATCH_LIB_DIR` names a folder. A library that this
-    jaxlib cannot run is an `ImportError`, raised before any registration: XLA would abort on such a
-    handler.
+    jaxlib cannot run raises an `ImportError` before any registration. Otherwise XLA would abort.
     """
     for name, (pattern, expected) in _CHOICES.items():
         value = os.environ.get(name, "")
@@ -170,7 +169,7 @@ def _open(platform: str, path: Path) -> ctypes.CDLL:
 
 
 def _check_builds(libraries: dict[Path, ctypes.CDLL]) -> None:
-    """Raises an error if the libraries are not of one build: sizes come from either of them."""
+    """Raises an error unless all libraries are of one build, so that their sizes agree."""
     builds = {}
     for path, library in libraries.items():
         library.jaxmatch_build.restype = ctypes.c_char_p
