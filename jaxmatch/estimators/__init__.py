@@ -1,4 +1,4 @@
-"""Gradient estimators for solutions of linear problems: small classes that work with any solver."""
+"""Gradient estimators for solutions of linear problems; they work with any solver."""
 
 from jaxmatch.estimators._base import Estimator as Estimator
 from jaxmatch.estimators._entropic import Entropic as Entropic

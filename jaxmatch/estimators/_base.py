@@ -25,18 +25,20 @@ T = TypeVar("T")
 
 
 class Estimator(EqualByValue, abc.ABC):
-    """A rule that replaces the derivative of a solution by the costs, which is 0 or undefined.
+    """A rule that replaces the derivative of a solution with respect to the costs.
 
-    A frozen dataclass and a pytree. Strengths are leaves: they may be traced, and may hold one
-    number per problem of the batch. No gradient flows to them. If a strength that a rule divides by
-    is 0, the gradient is 0.
+    The exact derivative is 0 or undefined.
+
+    An estimator is a frozen dataclass and a pytree. Its strengths are leaves: they may be traced,
+    and may hold one number per problem of the batch. No gradient flows to them. If a rule divides
+    by a strength, and that strength is 0, the gradient is 0.
     """
 
     needs_key = False
 
     @abc.abstractmethod
     def _solution(self, oracle: LinearOracle, cost: Array, key: Any, state: Any) -> Array:
-        """The solution, differentiable by the rule. Costs are float32 or float64."""
+        """The solution, with the derivative that the rule defines. Costs are float32 or float64."""
 
     @abc.abstractmethod
     def _jvp(
@@ -48,7 +50,7 @@ class Estimator(EqualByValue, abc.ABC):
     def solution(
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None, state: Any = None
     ) -> Float[Array, "..."]:
-        """The solution for the costs, in their shape, differentiable by this rule.
+        """The solution for the costs, in their shape, with the derivative that this rule defines.
 
         **Arguments:**
 
@@ -60,8 +62,8 @@ class Estimator(EqualByValue, abc.ABC):
         **Returns:** the solution, or the mean of several, in the dtype of the costs (float32 for
         integers). It is 0 for problems that were not solved, and so is their gradient.
 
-        A loss with a kink, such as the L1 distance between two means, has derivative 0 where both
-        are equal; near the kink rounding decides the gradient.
+        A loss with a kink, such as the L1 distance between two means, has derivative 0 where the
+        means are equal. Near the kink, rounding decides the gradient.
         """
         rule, prepared, oracle = self._prepare(oracle, cost, key, state)
         return rule._solution(oracle, prepared, key, state).astype(_dtype_of(cost))
@@ -79,9 +81,9 @@ class Estimator(EqualByValue, abc.ABC):
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """The solution and its derivative along `tangent` by this rule.
 
-        The same as `jax.jvp` for linear rules. For the others, `jax.jvp` does not work and this
-        function is the forward mode. The optimum is a concave function of the costs, so the
-        Jacobian that a rule estimates is symmetric: a rule treats tangents as cotangents.
+        For linear rules, the result is that of `jax.jvp`. For all other rules `jax.jvp` does not
+        work, and this function is the forward mode. Rules treat tangents as cotangents: the
+        Jacobian that they estimate is symmetric, as the optimum is a concave function of the costs.
         """
         rule, prepared, oracle = self._prepare(oracle, cost, key, state)
         tangent = jnp.broadcast_to(jnp.asarray(tangent, prepared.dtype), prepared.shape)
@@ -92,7 +94,7 @@ class Estimator(EqualByValue, abc.ABC):
     def _prepare(
         self, oracle: LinearOracle, cost: ArrayLike, key: Any, state: Any = None
     ) -> tuple[Self, Array, LinearOracle]:
-        """The rule with constant leaves, the prepared costs, and the prepared oracle."""
+        """The rule without gradient to its leaves, the prepared costs, and the prepared oracle."""
         oracle, (prepared,) = prepare(oracle, cost=cost)
         if self.needs_key and key is None:
             raise ValueError(
@@ -103,8 +105,11 @@ class Estimator(EqualByValue, abc.ABC):
 
 
 def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, list[Array]]:
-    """The oracle without closed-over arrays, and the arrays in one shape and one dtype of at least
-    32 bits. Masked entries are 0."""
+    """Prepares an oracle and arrays of costs for a rule.
+
+    Arrays that the oracle's solver closes over are moved into its `data`. The returned arrays have
+    one shape and one float dtype of at least 32 bits. Their masked entries are 0.
+    """
     advice = "`jaxmatch.estimators.oracle_of(solve, core_dims)` makes one of a function"
     require("oracle", oracle, LinearOracle, advice)
     inputs = {name: jnp.asarray(x) for name, x in arrays.items()}
@@ -148,23 +153,32 @@ def static(*, default: Any) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 def estimator(cls: type[T]) -> type[T]:
-    """Makes a frozen dataclass and a pytree. Fields marked `static` are not leaves."""
+    """Makes the class a frozen dataclass and a pytree. Fields marked `static` are not leaves."""
     return registered(dataclasses.dataclass(frozen=True, eq=False)(cls))
 
 
 def per_problem(oracle: LinearOracle, strength: ArrayLike, like: Array) -> Array:
-    """A strength, or one per problem, in the dtype of `like` and shaped to broadcast with it."""
+    """Converts a strength to the dtype of `like`, in a shape that broadcasts with `like`.
+
+    `strength`: one number, or one per problem.
+    """
     return oracle.per_problem(strength).astype(like.dtype)
 
 
 @jax.custom_jvp
 def forbid_second_derivative(x: Array) -> Array:
-    """The identity. Its derivative raises an error: a rule has no second derivative, 0 is wrong."""
+    """The identity, whose derivative raises an error.
+
+    A rule has no second derivative, and 0 would be wrong.
+    """
     return x
 
 
 def depending_on(x: Array, cost: Array) -> Array:
-    """x with a zero dependency on the costs, without which JAX would skip their derivative."""
+    """Returns x + 0 · cost, so that JAX also differentiates the costs.
+
+    Otherwise JAX would skip `forbid_second_derivative(cost)` if x does not depend on the costs.
+    """
     return x + 0 * jnp.where(jnp.isfinite(cost), cost, 0)
 
 

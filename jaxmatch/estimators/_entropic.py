@@ -23,11 +23,12 @@ from jaxmatch.estimators._oracle import LinearOracle
 @estimator
 class Entropic(Estimator):
     """The entropy-regularised assignment `argmin_P <C, P> + ε Σ P log P`, the fixed point of
-    Sinkhorn's algorithm (Cuturi, *Sinkhorn distances*, NeurIPS 2013), by OTT-JAX.
+    Sinkhorn's algorithm (Cuturi, *Sinkhorn distances*, NeurIPS 2013). OTT-JAX computes it.
 
-    Forward: a matrix with entries between 0 and 1, smooth in the costs, which tends to the
-    assignment as ε falls. Backward: its exact derivative, by implicit differentiation. Needs no
-    `key`. Only for [`assignment_oracle`][jaxmatch.estimators.assignment_oracle]. Requires
+    Forward: a matrix with entries between 0 and 1. It is smooth in the costs and tends to the
+    assignment as ε falls. Backward: the exact derivative of this matrix, by implicit
+    differentiation. The rule needs no `key`. It works only with
+    [`assignment_oracle`][jaxmatch.estimators.assignment_oracle] and requires
     `pip install 'jaxmatch[ott]'`.
 
     >>> import jax, jax.numpy as jnp, numpy as np, jaxmatch as jm
@@ -42,30 +43,29 @@ class Entropic(Estimator):
      [-0.119  0.119]]
 
     - `strength`: ε > 0, a number or one per problem, in units of the costs.
-    - `max_iterations`: the limit of Sinkhorn iterations, after those that cool down to ε (at most
-      150). Random costs in [0, 1] with 100 rows take 10 at ε = 0.1 and some 500 at ε = 0.001. The
-      number depends more on the costs than on the size: of 64 problems of 20 rows all converge at
-      ε = 0.01, 57 at ε = 0.003.
-    - `threshold`: a problem is solved if the mean error of its column sums is below; row sums are
-      exact to rounding. float32 reaches about 1e-6.
+    - `max_iterations`: the limit of Sinkhorn iterations, after at most 150 that cool down to ε.
+      Random costs in [0, 1] with 100 rows take 10 at ε = 0.1 and about 500 at ε = 0.001. The number
+      depends more on the costs than on the size: of 64 problems with 20 rows, all converge at
+      ε = 0.01 and 57 at ε = 0.003.
+    - `threshold`: the largest mean error of the column sums of a solved problem. Row sums are exact
+      to rounding. float32 reaches about 1e-6.
 
-    In rectangular problems the slack of a row or column that may stay unmatched is an entry too:
-    `s_j = 1 − Σ_i P_ij` if there are more columns than rows, likewise for rows. Its cost is 0 and
-    its entropy counts. This is the same as padding to a square problem by dummies: the shorter side
-    sums to one, the longer one to at most one. With `may_stay_unmatched` each row sums to one, the
-    entry of the last column included. The last column may have any sum, every other column a sum
-    of at most one. Forbidden pairs, and
-    pairs that occur in no solution, are exactly 0.
+    In rectangular problems each row or column that may stay unmatched has a slack, for instance
+    `s_j = 1 − Σ_i P_ij` if there are more columns than rows. Slack costs 0, and its entropy counts.
+    The result is the same as with padding to a square problem: the shorter side sums to one, the
+    longer side to at most one. With `may_stay_unmatched` each row sums to one, including its entry
+    in the last column. The last column may have any sum, every other column a sum of at most one.
+    Forbidden pairs, and pairs that occur in no solution, are exactly 0.
 
-    **Status:** if there is no solution, costs are invalid, ε is not positive, or the iterations do
-    not converge (use more, a larger ε or a larger threshold), the solution and its gradient are 0
-    and `value` is NaN.
+    **Status:** the solution and its gradient are 0 and `value` is NaN if there is no solution,
+    costs are invalid, ε is not positive, or the iterations do not converge. To converge, use more
+    iterations, a larger ε or a larger threshold.
 
-    **Gradient:** all orders, forward and reverse mode.
+    **Gradient:** derivatives of all orders, in forward and reverse mode.
 
-    **Time and memory:** one exact solve for initial prices; Sinkhorn iterations of nm exponentials,
-    until the slowest problem of the batch has converged; O(n³ log n) more with forbidden pairs. A
-    derivative factors a matrix of the shorter side.
+    **Time and memory:** one exact solve for initial prices; Sinkhorn iterations with nm
+    exponentials each, until the slowest problem of the batch has converged; O(n³ log n) more if
+    there are forbidden pairs. A derivative factors a matrix of size min(n, m).
     """
 
     strength: ArrayLike = 1.0
@@ -88,9 +88,9 @@ class Entropic(Estimator):
         self, oracle: LinearOracle, cost: ArrayLike, *, key: Any = None
     ) -> Float[Array, "..."]:
         """The smoothed optimum `min_P <C, P> + ε Σ P log P` of each problem, NaN if it was not
-        solved. At most the optimum.
+        solved. It is at most the exact optimum.
 
-        Its gradient is `solution`, its second derivative that of this rule.
+        Its gradient is `solution`, and its second derivative is the derivative of `solution`.
         """
         rule, prepared, oracle = self._prepare(oracle, cost, key)
         return _value(rule, oracle, prepared)
@@ -132,7 +132,7 @@ def _with_slack(oracle: LinearOracle, x: Array, value: ArrayLike = 0) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------
-# The plan, with slack
+# The plan with slack
 
 
 @jax.custom_jvp
@@ -145,8 +145,8 @@ def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "..
     exact = oracle.assignments.solve(oracle.data, cost)
     solved = (exact.status == Status.OPTIMAL)[..., None, None] & sound
     cost, vertex, allowed, excess = _reduced(oracle, cost, exact)
-    # The derivative of x log x is log x + 1. The 1 is split over the prices of an entry: pairs have
-    # two prices, slack has one.
+    # The derivative of x log x is log x + 1. Each price absorbs half of the 1. A pair has two
+    # prices; slack has only one, so the other half is added to the cost of slack.
     slack = jnp.zeros(cost.shape[-2:], cost.dtype).at[-1, :].set(0.5).at[:, -1].set(0.5)
     scaled, slack = same_rank(cost / jnp.where(sound, strength, 1), slack)
     cost = scaled + slack
@@ -182,14 +182,14 @@ def _strength(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array,
 def _reduced(
     oracle: LinearOracle, cost: Array, exact: Assignment
 ) -> tuple[Array, Bool[Array, "..."], Bool[Array, "..."], Array]:
-    """Costs with slack, reduced by exact prices; the exact solution; the allowed entries; and the
-    number of rows minus that of columns."""
+    """The costs with slack, reduced by exact prices; the exact solution; the allowed entries; and
+    the number of rows minus the number of columns."""
     row_mask, col_mask = oracle.data
     u, v = exact.row_dual, exact.col_dual
     rows = jnp.broadcast_to(True if row_mask is None else row_mask, u.shape)
     cols = jnp.broadcast_to(True if col_mask is None else col_mask, v.shape)
     excess = rows.sum(-1) - cols.sum(-1)
-    padded = _with_slack(oracle, cost.astype(u.dtype))  # prices may be wider than costs
+    padded = _with_slack(oracle, cost.astype(u.dtype))  # prices may have a wider dtype
     reduced = padded - _and_slack(u, 0)[..., None] - _and_slack(v, 0)[..., None, :]
 
     chosen = jnp.where(rows & (exact.col4row < 0), v.shape[-1], exact.col4row)
@@ -202,7 +202,7 @@ def _reduced(
     rows = _and_slack(rows, may_leave | (excess < 0)[..., None])
     cols = _and_slack(cols, may_leave | (excess > 0)[..., None])
     allowed = (rows[..., :, None] & cols[..., None, :]).at[..., -1, -1].set(False)
-    # Prices are rounded, so reduced costs may be slightly off.
+    # Prices are rounded, so reduced costs may be slightly negative, or not 0 at matched pairs.
     reduced = jnp.where(vertex, 0, jnp.maximum(reduced, 0))
     return reduced.astype(cost.dtype), vertex, allowed, excess.astype(cost.dtype)
 
@@ -214,9 +214,9 @@ def _and_slack(x: Array, last: ArrayLike) -> Array:
 
 @_plan.defjvp
 def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """`dP = P (du_i + dv_j − dC) / ε`, where the changes of prices du, dv preserve all sums.
+    """`dP = P (du_i + dv_j − dC) / ε`, where the price changes du, dv preserve all sums.
 
-    Written in terms of the plan, so that higher derivatives are exact too.
+    The formula contains the plan itself, so that higher derivatives are exact too.
     """
     rule, oracle, cost = primals
     plan = _plan(rule, oracle, cost)
@@ -230,19 +230,23 @@ def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _prices(plan: Array, product: Array) -> tuple[Array, Array]:
-    """The changes of prices, for a plan with no more rows than columns; 0 for slack."""
+    """The price changes of rows and of columns; 0 for slack.
+
+    The linear system has one equation per row, so callers pass the shorter side as rows.
+    """
     real, row_slack, col_slack = plan[..., :-1, :-1], plan[..., :-1, -1], plan[..., -1, :-1]
     of_rows, of_cols = product[..., :-1, :].sum(-1), product[..., :, :-1].sum(-2)
     mass = real.sum(-2) + col_slack
     share = real / jnp.where(mass == 0, 1, mass)[..., None, :]
-    # Eliminating the column prices leaves a Laplacian between rows, plus terms for slack. Its
-    # diagonal is a sum of positive numbers: no cancellation, even if the plan is almost 0 or 1.
+    # Eliminating the column prices leaves a Laplacian between rows, plus terms for slack. The
+    # diagonal is a sum of positive numbers, so nothing cancels, even if the plan is almost 0 or 1.
     weight = jnp.einsum("...ij,...kj->...ik", share, real, precision="highest")
     n = weight.shape[-1]
     weight = jnp.where(jnp.eye(n, dtype=bool), 0, weight)
     to_slack = row_slack + jnp.einsum("...ij,...j->...i", share, col_slack, precision="highest")
-    # The Laplacian is singular, or nearly: in a connected component a constant can be added to the
-    # row prices and subtracted from the column prices. A small diagonal term makes it definite.
+    # The Laplacian is singular or almost singular: within a connected component, a constant can be
+    # added to the row prices and subtracted from the column prices. A small diagonal term makes
+    # the matrix positive definite.
     absent = (real.sum(-1) == 0).astype(plan.dtype)
     little = (n + 8) * jnp.finfo(plan.dtype).eps + absent
     diagonal = weight.sum(-1) + to_slack + little

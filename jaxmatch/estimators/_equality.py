@@ -10,10 +10,10 @@ from jax.core import Tracer
 
 
 class EqualByValue:
-    """Equal if static fields and leaves are, arrays with shape and dtype.
+    """Two objects are equal if their static fields and their leaves are equal.
 
-    A tracer has no value yet and equals only itself. A number never equals an array: JAX promotes
-    them differently.
+    Arrays are equal if shape, dtype and values are. A tracer has no value yet and equals only
+    itself. A Python number never equals an array, because JAX promotes them differently.
     """
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,7 @@
 """Rules that solve again at costs moved along the loss's gradient.
 
-They are not linear in the tangent: reverse mode only, and `estimator.jvp` for forward mode.
+These rules are not linear in the tangent. So JAX can differentiate them only in reverse mode;
+forward mode is `estimator.jvp`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
 
 
 def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:
-    """The solution for `cost + step`, or `found` if it is as good: ties give no gradient."""
+    """The solution for `cost + step`, or `found` if that is equally good: ties give no gradient."""
     moved = oracle.solve(cost + step, found.warm_start)
     return oracle.better(cost + step, found, moved)
 
@@ -42,7 +43,10 @@ def _interpolated_jvp(
     tangent: Array,
     central: bool,
 ) -> Array:
-    """The difference quotient of the solution between `cost` and `cost + strength * tangent`."""
+    """The difference quotient of the solution between `cost` and `cost + strength * tangent`.
+
+    `found`: the solution at `cost`. `central`: start at `cost - strength * tangent` instead.
+    """
     ahead = _moved(oracle, cost, found, strength * tangent)
     behind, width = found, strength
     if central:
@@ -54,16 +58,16 @@ def _interpolated_jvp(
 
 @estimator
 class Blackbox(Estimator):
-    """Difference quotient of the solution along the loss's gradient (Vlastelica et al.,
+    """The difference quotient of the solution along the loss's gradient (Vlastelica et al.,
     *Differentiation of blackbox combinatorial solvers*, ICLR 2020).
 
-    Forward: the exact solution y(C). Backward: `(y(C + λd) − y(C)) / λ`, d being the gradient of
-    the loss by the solution. That is one more solve, started from the duals of the first. It is the
-    exact gradient of a piecewise affine interpolation of the loss. Choose a large λ, about the size
-    of the costs divided by that of d.
+    Forward: the exact solution y(C). Backward: `(y(C + λd) − y(C)) / λ`, where d is the gradient of
+    the loss with respect to the solution. This takes one more solve, which starts from the duals of
+    the first. The result is the exact gradient of a piecewise affine interpolation of the loss.
+    Choose a large λ, about the size of the costs divided by the size of d.
 
     - `strength`: λ, a number or one per problem.
-    - `central`: `(y(C + λd) − y(C − λd)) / 2λ`, two solves.
+    - `central`: use `(y(C + λd) − y(C − λd)) / 2λ`, which takes two more solves.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, cost = jm.estimators.Blackbox(4.0), jnp.array([[1.0, 2.0], [1.5, 1.0]])
@@ -71,7 +75,8 @@ class Blackbox(Estimator):
     Array([[-0.25,  0.25],
            [ 0.25, -0.25]], dtype=float32)
 
-    Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
+    The rule is not linear in d. It supports reverse mode, and forward mode by
+    [`jvp`][jaxmatch.estimators.Estimator.jvp].
     """
 
     strength: ArrayLike = 1.0
@@ -116,15 +121,16 @@ class ImplicitMLE(Estimator):
     """Difference quotients of perturbed solutions (Niepert, Minervini and Franceschi, *Implicit
     MLE*, NeurIPS 2021).
 
-    Forward: the mean of `y(C + σε)` over samples of the noise ε. Backward:
-    `(y(C + σε + λd) − y(C + σε)) / λ`, averaged over the same samples.
+    Forward: the mean of `y(C + σε)` over samples of the noise ε. Backward: the mean of
+    `(y(C + σε + λd) − y(C + σε)) / λ` over the same samples.
 
     - `strength`: λ, the step along the loss's gradient d.
-    - `noise_strength`: σ.
+    - `noise_strength`: σ, the factor of the noise.
     - `num_samples`: the number of samples.
-    - `noise`: `"sum_of_gamma"`, as in the paper, with `kappa` and ten terms; `"gumbel"`;
-      `"normal"`. The paper adds the first two to scores, so they are subtracted from costs.
-    - `central`: central differences, with steps both ways.
+    - `noise`: `"sum_of_gamma"`, the noise of the paper, with the parameter `kappa` and ten terms;
+      `"gumbel"`; or `"normal"`. The first two are negated: the paper adds them to scores, which are
+      negated costs.
+    - `central`: use central differences, with a step in each direction.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, key = jm.estimators.ImplicitMLE(4.0, num_samples=100), jax.random.key(0)
@@ -132,7 +138,8 @@ class ImplicitMLE(Estimator):
     >>> jax.grad(lambda c: jm.assignment_matrix(c, estimator=rule, key=key)[0, 0])(cost)[0, 0] < 0
     Array(True, dtype=bool)
 
-    Not linear in d: reverse mode, and [`jvp`][jaxmatch.estimators.Estimator.jvp].
+    The rule is not linear in d. It supports reverse mode, and forward mode by
+    [`jvp`][jaxmatch.estimators.Estimator.jvp].
     """
 
     strength: ArrayLike = 10.0
@@ -163,7 +170,7 @@ class ImplicitMLE(Estimator):
     def _noisy(self, oracle: LinearOracle, cost: Array, key: Any) -> Array:
         """The noisy costs of each sample. The backward pass draws the noise again."""
 
-        def negative(u: Array) -> Array:  # negated, as Gumbel noise is
+        def negative(u: Array) -> Array:  # negated, like Gumbel noise
             return -sum_of_gamma(u, self.kappa)
 
         kind = negative if self.noise == "sum_of_gamma" else self.noise
@@ -224,7 +231,7 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     """Implicit MLE with a step size adapted to the density of the gradients (Minervini, Franceschi
     and Niepert, *Adaptive perturbation-based gradient estimation*, AAAI 2023).
 
-    The step is `α|C| / |d|`. α is explicit state, for use in `jit` and `scan`:
+    The step is `α|C| / |d|`. α is part of an explicit state, for use in `jit` and `scan`:
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule = jm.estimators.AdaptiveImplicitMLE(num_samples=3)
@@ -236,10 +243,12 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     >>> gradient = jax.grad(loss)(cost, state)
     >>> state = rule.update(state, gradient)
 
-    - `update_step`: the increase of α while the running mean is below `target`, else its decrease.
+    - `update_step`: what `update` adds to α if the running mean of `AdaptiveState.density` is below
+      `target`, and otherwise subtracts from α.
     - `decay`: the decay of the running mean.
     - `target`: the wanted number of non-zero entries in the gradient of a problem.
-    - the others: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE]; `strength` is ignored.
+    - All other fields: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE], but `strength` is
+      ignored.
     """
 
     update_step: float = static(default=1e-3)
@@ -254,8 +263,8 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     def update(self, state: AdaptiveState, cost_gradient: Array, core_dims: int = 2) -> Any:
         """The next state, from the gradient with respect to the costs `[..., *problem]`.
 
-        `core_dims`: the number of trailing dimensions of one problem, 2 for assignments, 1 for
-        cuts.
+        `core_dims`: the number of trailing dimensions that form one problem: 2 for assignments, 1
+        for cuts.
         """
         batch = cost_gradient.shape[: cost_gradient.ndim - core_dims]
         problems = math.prod(batch) if is_symbolic(batch) else max(1, math.prod(batch))

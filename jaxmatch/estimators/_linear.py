@@ -62,7 +62,7 @@ def _std(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
     return _mean(oracle, cost, _norm(oracle, centered, _mean(oracle, cost, tangent)))
 
 
-# The jvp of maps of the costs that change no solution.
+# Each projection is a map of the costs that changes no solution. The table holds the jvps.
 PROJECTIONS = {
     "invariant": _double_centering,
     "none": _keep,
@@ -77,10 +77,13 @@ class Identity(Estimator):
     """Minus the identity in place of the Jacobian (Sahoo et al., *Backpropagation through
     combinatorial algorithms: identity with projection works*, ICLR 2023).
 
-    Forward: the exact solution. Backward: no further solve; where the loss asks for more of an
-    entry, its cost falls. `projection` removes directions that change no solution: `"invariant"`
-    those of the oracle (for assignments, constants on rows and columns), `"mean"` a constant,
-    `"norm"` the length, `"std"` both, `"none"` nothing.
+    Forward: the exact solution. Backward: minus the gradient of the loss, without another solve. So
+    gradient descent lowers the cost of an entry if a larger entry would lower the loss.
+
+    - `projection`: the change of the costs that is removed from the gradient, as it changes no
+      solution. `"invariant"`: all that the oracle knows (for assignments, constants added to rows
+      and columns). `"mean"`: a constant added to all costs. `"norm"`: scaling. `"std"`: a constant
+      and scaling. `"none"`: nothing is removed.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, cost = jm.estimators.Identity(), jnp.array([[1.0, 2.0], [1.5, 1.0]])
@@ -88,7 +91,7 @@ class Identity(Estimator):
     Array([[ 0.25, -0.25],
            [-0.25,  0.25]], dtype=float32)
 
-    Linear: forward and reverse mode. A second derivative is an error.
+    The rule is linear: it supports forward and reverse mode. A second derivative is an error.
     """
 
     projection: Literal["invariant", "none", "mean", "norm", "std"] = static(default="invariant")
@@ -128,9 +131,10 @@ class Perturbed(Estimator):
     """The mean solution under noise (Berthet et al., *Learning with differentiable perturbed
     optimizers*, NeurIPS 2020).
 
-    Forward: `y = E[y(C + σZ)]`, which is smooth in the costs. Its Jacobian `E[y gᵀ] / σ`, with the
-    score g of the noise, is estimated from the same samples. With Gumbel noise (negated, as costs
-    are minimised) the choice of one entry out of several is a softmax of `-cost / strength`.
+    Forward: `y = E[y(C + σZ)]`, which is smooth in the costs. Its Jacobian is `E[y gᵀ] / σ`, where
+    g is the score of the noise; it is estimated from the same samples. With Gumbel noise (negated,
+    as costs are minimised) the choice of one entry out of several is a softmax of
+    `-cost / strength`.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, key = jm.estimators.Perturbed(0.5, num_samples=1000), jax.random.key(0)
@@ -139,32 +143,33 @@ class Perturbed(Estimator):
     >>> bool(jnp.abs(mean[0, 0] - 0.933) < 0.03)  # Φ(1.5), as the noise of four costs adds up
     True
 
-    - `strength`: σ, a number or one per problem. With 0 the solution is exact and the gradient 0.
-    - `num_samples`: M. The choice among ties may depend on it.
+    - `strength`: σ, a number or one per problem. With σ = 0 the solution is exact and the gradient
+      is 0.
+    - `num_samples`: M. Which one of several equally good solutions is found may depend on M.
     - `noise`: `"normal"` or `"gumbel"`.
-    - `control_variate`: a baseline that is subtracted from each sample's solution in the
-      derivative; it reduces the variance and keeps the mean. `"others"`: the mean of the other
-      samples, and no baseline for a single sample (Kool, van Hoof and Welling, *Buy 4 REINFORCE
-      samples, get a baseline for free!*, 2019). `"solution"`: the solution without noise, one more
-      solve, for noise that is weak compared with the costs. `"none"`: no baseline.
-    - `symmetric`: average the estimate of the Jacobian, which is symmetric, with its transpose.
-      The mean of both has about half the variance. Do not use it if the loss's gradient is large
-      at entries that no solution contains: without it they have no effect, with it they add noise.
+    - `control_variate`: a baseline that the derivative subtracts from the solution of each sample.
+      It reduces the variance and keeps the mean. `"others"`: the mean of the other samples, and no
+      baseline for a single sample (Kool, van Hoof and Welling, *Buy 4 REINFORCE samples, get a
+      baseline for free!*, 2019). `"solution"`: the solution without noise; it takes one more solve
+      and suits noise that is weak compared with the costs. `"none"`: no baseline.
+    - `symmetric`: average the estimated Jacobian with its transpose, as the exact Jacobian is
+      symmetric. This about halves the variance. Do not use it if the loss's gradient is large at
+      entries that no solution contains: such entries then add noise, and otherwise do not.
 
-    The estimated derivative is mostly noise beyond a few rows: its variance grows with the number
-    of costs and falls with M. The mean and its value are accurate. So prefer
+    Beyond a few rows the estimated derivative is mostly noise: its variance grows with the number
+    of costs and falls with M. The mean solution and `value` are accurate. So prefer
     [`fenchel_young_loss`][jaxmatch.losses.fenchel_young_loss] if target solutions are known, and
     central [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE] otherwise.
 
-    One key gives each problem of a batch different noise, but the same noise to all problems under
-    `vmap`: split it there.
+    One key gives different noise to each problem of a batch. Under `vmap`, one key gives the same
+    noise to all problems, so split it.
 
     **Time and memory:** M solves. Assignments of float32 costs take one native call, and one more
-    for the derivative, with O(n(m + M)) memory per problem; a GPU solves samples in groups of up to
-    half a gigabyte. Other problems are composed of JAX operations.
+    for the derivative, with O(n(m + M)) memory per problem. A GPU solves samples in groups of up to
+    half a gigabyte. Other problems are solved by JAX operations.
 
-    Linear: forward and reverse mode. A second derivative is an error, but
-    [`value`][jaxmatch.estimators.Perturbed.value] has two.
+    The rule is linear: it supports forward and reverse mode. A second derivative is an error, but
+    [`value`][jaxmatch.estimators.Perturbed.value] has a second derivative.
     """
 
     strength: ArrayLike = 1.0
@@ -192,7 +197,7 @@ class Perturbed(Estimator):
     def value(self, oracle: LinearOracle, cost: ArrayLike, *, key: Any) -> Float[Array, "..."]:
         """The smoothed optimum `E[min_y <C + σZ, y>]` of each problem, NaN if it was not solved.
 
-        Its gradient is `solution`, its second derivative that of this rule.
+        Its gradient is `solution`, and its second derivative is the derivative of `solution`.
         """
         rule, prepared, oracle = self._prepare(oracle, cost, key)
         return _perturbed_value(rule, oracle, prepared, key)
@@ -217,11 +222,11 @@ def _perturbed_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     found = solve_samples(oracle, cost, noisy, None if exact is None else exact.warm_start)
     others = rule.control_variate == "others" and rule.num_samples > 1
     baseline = found.mean if others else None if exact is None else exact.y
-    # No solution depends on forbidden entries: their derivative is 0, their noise is ignored.
+    # No solution depends on forbidden entries: their derivative is 0, and their noise is ignored.
     allowed = jnp.isfinite(cost)
     tangent = jnp.where(allowed, tangents[2], 0)
     dot = jnp.where(allowed, jvp_of_mean(oracle, noisy, found, baseline, tangent), 0)
-    # y - (mean of the others) = M / (M - 1) * (y - (mean of all)).
+    # y - (mean of the other samples) = M / (M - 1) * (y - (mean of all samples)).
     return found.mean, dot * (rule.num_samples / (rule.num_samples - 1) if others else 1)
 
 

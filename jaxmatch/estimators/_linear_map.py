@@ -19,10 +19,11 @@ _linear_map = Primitive("jaxmatch_linear_map")
 def linear_map(
     apply: Callable[..., Array], transposed: Callable[..., Array], x: Array, *data: Array
 ) -> Array:
-    """`apply(x, *data)`, linear in x and of the same shape and dtype, for forward and reverse mode.
+    """Returns `apply(x, *data)`, differentiable with respect to x in forward and reverse mode.
 
-    `transposed` is its transpose. Both are hashable and take arguments with common leading batch
-    dimensions. A derivative with respect to `data` is an error.
+    `apply` must be linear in x and return the shape and dtype of x. `transposed(x, *data)` must be
+    its transpose. The two functions must be hashable, and all their arguments must have the same
+    leading batch dimensions. A derivative with respect to `data` is an error.
     """
     return _linear_map.bind(x, *data, apply=apply, transposed=transposed)
 

@@ -32,7 +32,7 @@ def assignment_matrix(
     """The assignment of least cost as a matrix, with a gradient of your choice.
 
     The solution is piecewise constant in the costs, so its derivative is 0 or undefined. An
-    estimator replaces it by one that is useful in training; see
+    estimator replaces this derivative by one that is useful in training; see
     [`jaxmatch.estimators`][jaxmatch.estimators].
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
@@ -52,24 +52,25 @@ def assignment_matrix(
       the mean of several solutions.
     - `key`: a `jax.random` key, for rules that draw noise.
     - `state`: the state of `AdaptiveImplicitMLE`.
-    - `maximize`: the assignment of the greatest total instead. The rule is applied to the negated
-      costs, and the gradient is negated accordingly.
+    - `maximize`: find the assignment of the greatest total instead. The rule is applied to the
+      negated costs, and the gradient is negated accordingly.
     - `row_mask`, `col_mask`, `unmatched_cost`: as in
-      [`solve_assignment`][jaxmatch.solve_assignment]. Rules treat unmatched costs as costs: they
-      perturb them, and give them a gradient.
+      [`solve_assignment`][jaxmatch.solve_assignment]. Rules perturb unmatched costs and give them
+      a gradient, as for all other costs.
 
     **Returns:** `[..., n, m]` in the dtype of the costs (float32 for integers). A problem without a
     solution (see the status of `solve_assignment`) has a matrix of zeros and a gradient of 0.
 
     **Deterministic:** the same key gives the same bits on the same kind of processor.
 
-    **Gradient:** that of the rule. Reverse mode for all rules; forward mode for the linear ones
-    (`Identity`, `Perturbed`, `Entropic`), and `estimator.jvp` for the others. A second derivative
-    is an error, except with `Entropic`.
+    **Gradient:** defined by the rule. All rules support reverse mode. Linear rules (`Identity`,
+    `Perturbed`, `Entropic`) support forward mode; for other rules use `estimator.jvp`. A second
+    derivative is an error, except with `Entropic`.
 
-    **Time and memory:** one solve, or one per sample. For the gradient: one or two more that start
-    from its duals (`Blackbox`), none (`Identity`), or as many as there are samples. A solve is that
-    of `solve_assignment`. Only `ImplicitMLE` stores a matrix per sample.
+    **Time and memory:** one solve by `solve_assignment`, or one per sample. For the gradient,
+    `Blackbox` and `ImplicitMLE` repeat each solve once or twice, with a warm start. `Perturbed`
+    with `control_variate="solution"` needs one more solve. All other rules need none. Only
+    `ImplicitMLE` stores a matrix per sample.
 
     **Raises:** `TypeError` if `estimator` is not an estimator or dtypes do not fit; `ValueError` if
     shapes do not fit, or `key` or `state` is missing.

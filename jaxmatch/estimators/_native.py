@@ -1,5 +1,8 @@
-"""The targets with counter-based noise: noise itself, perturbed assignments, and the derivative of
-their mean."""
+"""Calls of the native targets that generate counter-based noise.
+
+There is one target for the noise, one for perturbed assignments, and one for the derivative of the
+mean of perturbed assignments.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +18,30 @@ from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
 
 
-_MOST_BYTES = 1 << 29  # of noisy costs in the workspace, but at least one sample per problem
+# The limit on noisy costs in the workspace. One sample per problem is always allowed.
+_MOST_BYTES = 1 << 29
 
 
 class PerturbedAssignments(NamedTuple):
     """The perturbed solutions of each problem."""
 
     total: Float[Array, "... n m"]  # how often each pair was chosen
-    col4row: Int[Array, "... samples n"]  # the last column for an unmatched row
+    col4row: Int[Array, "... samples n"]  # with `may_leave`: the last column for unmatched rows
     value: Float[Array, "... samples"]
     status: Int[Array, "... samples"]
 
 
 def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: str) -> Array:
-    """Noise `f32[..., samples, entries]` on the CPU; on other platforms XLA compiles fast code.
+    """Noise `f32[..., samples, entries]`, on the CPU only. Elsewhere XLA compiles fast code for it.
 
-    `stream`: for each problem two key words, the first sample, and its position in the batch.
+    `stream`: for each problem two key words, the first sample, and the position in the batch.
     """
     result = Result((samples, entries), jnp.float32)
     return native_call("jaxmatch_noise", [stream], [result], core_dims=[1], noise=kind)[0]
 
 
 def fits_perturbed(cost: Array) -> bool:
-    """Whether the fused targets take these costs."""
+    """Whether the targets for perturbed assignments and for their derivative accept these costs."""
     return cost.dtype == jnp.float32 and 0 not in cost.shape and fits_cuda(cost)
 
 
@@ -53,7 +57,7 @@ def perturbed_assignment(
     may_leave: bool,
     platform: Literal["cpu", "cuda"],
 ) -> PerturbedAssignments:
-    """Solves `samples` noisy copies of each problem. Arguments must be checked.
+    """Solves `samples` noisy copies of each problem. The caller must have checked the arguments.
 
     With `may_leave` the last column holds the costs of leaving rows unmatched.
     """
@@ -95,7 +99,8 @@ def perturbed_jvp(
 ) -> Float[Array, "... n m"]:
     """`Σ_s by_solutions (y_s − r) <g_s, d> + by_scores g_s <y_s − r, d>` for a tangent d.
 
-    y_s: the matrix of sample s; g_s: the score of its noise; r: the reference.
+    y_s is the assignment of sample s as a matrix, g_s is the score of its noise, and r is
+    `reference`.
     """
     samples = col4row.shape[-2]
     dot, _ = native_call(
@@ -111,9 +116,10 @@ def perturbed_jvp(
 
 
 def _at_once(cost: Array, samples: int) -> int:
-    """The number of samples per problem in the workspace at a time.
+    """The number of samples of each problem that the workspace holds at a time.
 
-    Enough to fill a GPU, 2,048 samples or more if they are small, within the memory limit.
+    The whole batch needs at least 2,048 samples to fill a GPU, and more if they are small. The
+    memory limit may allow fewer.
     """
     *batch, n, m = cost.shape
     bytes_each = 4 * n * m

@@ -1,11 +1,14 @@
 """Counter-based noise of perturbed estimators: a function of key, sample and position.
 
-A problem of E entries draws H = ⌈E/2⌉ pairs of numbers: pair k belongs to entries k and H + k. For
+A problem of E entries draws H = ⌈E/2⌉ pairs of numbers. Pair k belongs to entries k and H + k. For
 sample s of problem b of the batch, Threefry-2x32 with 13 rounds (Salmon et al., SC 2011) is applied
 to the counter (s, b H + k) under the two words of the key. The upper 23 bits of each output word w
-give uniform numbers u, v = (⌊w / 2^9⌋ + ½) / 2^23, which are mapped to noise. So noise can be
-generated anywhere and in any order, it does not depend on the problems that follow in the batch,
-and a kernel that generates it on the fly agrees to rounding (ffi/perturbed/noise.h).
+give a uniform number (⌊w / 2^9⌋ + ½) / 2^23. The two words of a pair give u and v, which are mapped
+to noise.
+
+So noise can be generated anywhere and in any order. It does not depend on later problems of the
+batch. Kernels that generate the noise on the fly agree with this file to rounding
+(ffi/perturbed/noise.h).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from jaxmatch.estimators import _native
 
 
 def _normals(u: Array, v: Array) -> tuple[Array, Array]:
-    """Box and Muller, Annals of Mathematical Statistics 29 (1958)."""
+    """Normal noise from uniform numbers (Box and Muller, Ann. Math. Statist. 29, 1958)."""
     radius, angle = jnp.sqrt(-2 * jnp.log(u)), 2 * math.pi * v
     return radius * jnp.cos(angle), radius * jnp.sin(angle)
 
@@ -37,7 +40,7 @@ def _negative_gumbels(u: Array, v: Array) -> tuple[Array, Array]:
 
 
 class Noise(NamedTuple):
-    """A kind of noise: its map from u and v in (0, 1), and its score, −d log p(z) / dz."""
+    """A kind of noise: the map from u and v in (0, 1) to noise, and the score −d log p(z) / dz."""
 
     of_uniforms: Callable[[Array, Array], tuple[Array, Array]]
     score: Callable[[Array], Array]
@@ -51,7 +54,7 @@ NOISES = {
 
 
 def noise_streams(key: Any, batch: tuple[int, ...], entries: int) -> UInt[Array, "... 4"]:
-    """The stream of each problem: two key words, first sample, position in the batch."""
+    """The stream of each problem: two key words, the first sample, the position in the batch."""
     size = math.prod(batch)
     if not is_symbolic(batch) and size * entries >= 2**32:
         raise ValueError(f"Noise is made for fewer than 2^32 costs, got {size} times {entries}.")
@@ -69,7 +72,7 @@ def later_samples(streams: Array, first: Any) -> Array:
 def noise_of(
     streams: UInt[Array, "... 4"], samples: int, entries: int, name: str
 ) -> Float[Array, "... samples entries"]:
-    """The noise of the next samples of each problem, in float32."""
+    """The noise of `samples` samples of each problem, in float32."""
 
     def by_xla(streams: Array) -> Array:
         return _made(streams, samples, entries, NOISES[name].of_uniforms)
@@ -85,7 +88,7 @@ def noise_like(
 ) -> Float[Array, "samples ..."]:
     """Noise for each sample, in the shape and dtype of the costs.
 
-    `kind`: a name of `NOISES`, or a function of a uniform number.
+    `kind`: a name in `NOISES`, or a function that maps a uniform number to noise.
     """
     split = cost.ndim - core_dims
     batch, problem = cost.shape[:split], cost.shape[split:]
@@ -119,7 +122,7 @@ def _made(
     pairs = -(-entries // 2)
     sample = first + last_iota(jnp.uint32, samples, first.ndim).swapaxes(-1, -2)
     pair = problem * jnp.uint32(pairs) + last_iota(jnp.uint32, pairs, problem.ndim)
-    # Exact in float32, which has 24 bits.
+    # Exact, as float32 has a significand of 24 bits.
     u, v = (
         ((word >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)
         for word in threefry(key0, key1, sample, pair)
@@ -128,8 +131,10 @@ def _made(
 
 
 def threefry(key0: Array, key1: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Threefry-2x32 with 13 rounds, from elementwise operations that XLA fuses with the consumer;
-    `jax.random` would store its bits in memory."""
+    """Threefry-2x32 with 13 rounds, by elementwise operations that XLA fuses with the consumer.
+
+    `jax.random` would store its bits in memory instead.
+    """
     keys = (key0, key1, key0 ^ key1 ^ jnp.uint32(0x1BD11BDA))
     x, y = x + keys[0], y + keys[1]
     for step in range(13):

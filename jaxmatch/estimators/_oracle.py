@@ -27,8 +27,8 @@ from jaxmatch.estimators._equality import EqualByValue
 class Solution(NamedTuple):
     """The result of an oracle.
 
-    `y` has the shape of the costs and is 0 where `solved` is False. `warm_start` is one for
-    similar costs. For assignments, `columns` is the column of each row, −1 for none.
+    `y` has the shape of the costs and is 0 where `solved` is False. `warm_start` can start a solve
+    of similar costs. For assignments, `columns` is the column of each row, −1 for none.
     """
 
     y: Float[Array, "..."]
@@ -42,21 +42,23 @@ class Solution(NamedTuple):
 class LinearOracle(EqualByValue):
     """A solver of `argmin_y <cost, y>` over a finite set, with leading batch dimensions.
 
-    Made by [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
-    [`cut_oracle`][jaxmatch.estimators.cut_oracle],
-    [`labelling_oracle`][jaxmatch.estimators.labelling_oracle] or, from any jittable function, by
-    [`oracle_of`][jaxmatch.estimators.oracle_of]. A pytree: `data` may be traced.
+    [`assignment_oracle`][jaxmatch.estimators.assignment_oracle],
+    [`cut_oracle`][jaxmatch.estimators.cut_oracle] and
+    [`labelling_oracle`][jaxmatch.estimators.labelling_oracle] make oracles.
+    [`oracle_of`][jaxmatch.estimators.oracle_of] makes one from any jittable function. An oracle is
+    a pytree: `data` may be traced.
 
-    - `data`: arrays of the problem, without gradient.
+    - `data`: arrays of the problem. No gradient flows to them.
     - `find(data, cost, warm_start)`: returns a [`Solution`][jaxmatch.estimators.Solution];
-      `warm_start` is None or that of an earlier solution.
+      `warm_start` is None, or the `warm_start` of an earlier solution.
     - `core_dims`: the number of trailing dimensions of the costs that form one problem.
-    - `project(data, direction)`: removes from a direction its part that changes no solution. None:
-      no such part.
-    - `sanitize(data, cost)`: sets the costs of masked entries to 0. None: no masks.
-    - `extra_objective(data, y)`: a term of the objective besides the linear function. None: no
+    - `project(data, direction)`: removes the part of a direction that changes no solution. None:
+      no such part is known.
+    - `sanitize(data, cost)`: sets the costs of masked entries to 0. None: there are no masks.
+    - `extra_objective(data, y)`: a term of the objective besides `<cost, y>`. None: there is no
       such term.
-    - `assignments`: how assignments are stored as columns, for oracles of assignments.
+    - `assignments`: for oracles of assignments, how a solution is stored as the column of each row.
+      None: for all other oracles.
     """
 
     data: Any
@@ -75,9 +77,9 @@ class LinearOracle(EqualByValue):
 
     @unchecked
     def convert_closures(self, cost: Array) -> LinearOracle:
-        """Moves arrays that a user's solver closes over into `data`.
+        """Moves into `data` all arrays that a user's solver closes over.
 
-        A gradient rule must not close over a tracer that is being differentiated.
+        A gradient rule must not close over a tracer with respect to which JAX differentiates.
         """
         if not isinstance(self.find, _FindByCall):
             return self
@@ -98,7 +100,7 @@ class LinearOracle(EqualByValue):
         return found._replace(y=jnp.where(solved, found.y, 0).astype(cost.dtype))
 
     def per_problem(self, x: ArrayLike) -> Array:
-        """One number per problem, in a shape that broadcasts against the costs."""
+        """Reshapes one number per problem so that it broadcasts against the costs."""
         x = jnp.asarray(x)
         return x.reshape(x.shape + (1,) * self.core_dims) if x.ndim else x
 
@@ -109,7 +111,7 @@ class LinearOracle(EqualByValue):
 
     @unchecked
     def dot(self, x: Array, y: Array) -> Float[Array, "..."]:
-        """`<x, y>` of each problem; infinite costs at y = 0 do not count."""
+        """`<x, y>` of each problem. Entries with y = 0 count as 0, even if x is infinite there."""
         product = jnp.where(y == 0, 0, x * jnp.where(y == 0, 0, y))
         return product.sum(self.axes)
 
@@ -123,7 +125,7 @@ class LinearOracle(EqualByValue):
 
     @unchecked
     def better(self, cost: Array, found: Solution, other: Solution) -> Solution:
-        """The cheaper of two solutions, the first if they cost the same."""
+        """The cheaper of two solutions, or `found` if they cost the same."""
         if found.columns is None or other.columns is None:
             stays = self.objective(cost, found.y) <= self.objective(cost, other.y)
             return other._replace(y=jnp.where(self.per_problem(stays), found.y, other.y))
@@ -134,7 +136,7 @@ class LinearOracle(EqualByValue):
 
 @unchecked
 def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
-    """Make an oracle of your own solver.
+    """Make an oracle from your own solver.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> from jaxmatch import estimators
@@ -145,10 +147,10 @@ def oracle_of(solve: Callable[[Array], Array], core_dims: int) -> LinearOracle:
 
     **Arguments:**
 
-    - `solve`: a function of costs `[..., *problem]` that JAX can trace. Returns the minimiser, in
-      the same shape. A NaN anywhere in a problem marks it as not solved: its solution is then 0,
-      without gradient.
-    - `core_dims`: the number of trailing dimensions of one problem.
+    - `solve`: a function of costs `[..., *problem]` that JAX can trace. It returns the minimiser,
+      in the same shape. If it returns a NaN anywhere in a problem, this problem counts as not
+      solved: its solution is 0, without gradient.
+    - `core_dims`: the number of trailing dimensions that form one problem.
     """
 
     return LinearOracle((), _FindByCall(solve, core_dims), core_dims)
@@ -182,10 +184,10 @@ def assignment_oracle(
     col_mask: ArrayLike | None = None,
     may_stay_unmatched: bool = False,
 ) -> LinearOracle:
-    """Make an oracle of assignments, as 0-1 matrices for costs `[..., n, m]`.
+    """Make an oracle whose solutions are assignments, as 0-1 matrices, for costs `[..., n, m]`.
 
-    With `may_stay_unmatched` costs and solutions are `[..., n, m + 1]`. Their last column is for
-    leaving a row unmatched.
+    With `may_stay_unmatched` costs and solutions are `[..., n, m + 1]`. Their last column stands
+    for leaving a row unmatched.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> jm.estimators.assignment_oracle().solve(jnp.array([[4.0, 1.0], [2.0, 0.5]])).y
@@ -204,15 +206,15 @@ def assignment_oracle(
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Assignments as the column of each row.
+    """Solves assignments and stores them as the column of each row.
 
-    With `may_leave` the last column of the costs is for leaving a row unmatched.
+    With `may_leave` the last column of the costs stands for leaving a row unmatched.
     """
 
     may_leave: bool
 
     def solve(self, masks: Any, cost: Array, warm_start: Any = None) -> Assignment:
-        """An assignment whose `col4row` is the last column for an unmatched row."""
+        """Solves a problem. With `may_leave`, `col4row` of an unmatched row is the last column."""
         from jaxmatch._assignment.solve import solve_assignment
 
         row_mask, col_mask = masks
@@ -272,9 +274,10 @@ def _sanitize_unmatched(masks: Any, cost: Array) -> Array:
 
 
 def _center_twice(masks: Any, x: Array) -> Array:
-    """Subtracts the means of rows, columns or both: of each side that is fully matched.
+    """The projection of Sahoo et al. (ICLR 2023), section 3.2, for assignments.
 
-    Sahoo et al. (ICLR 2023), section 3.2, for the symmetries of assignments.
+    Subtracts the mean of each row if all rows are matched, then the mean of each column if all
+    columns are matched.
     """
     exists = _exists(masks, x)
     x = jnp.where(exists, x, 0)
@@ -288,7 +291,7 @@ def _center_twice(masks: Any, x: Array) -> Array:
 
 
 def _center_rows(masks: Any, x: Array) -> Array:
-    """Subtracts the means of rows: a row is matched or uses its last entry, columns are free."""
+    """Subtracts the mean of each row. In solutions, rows sum to 1 and columns to any number."""
     exists = _exists(masks, x, 1)
     x = jnp.where(exists, x, 0)
     count = jnp.maximum(exists.sum(-1, keepdims=True), 1).astype(x.dtype)
@@ -302,9 +305,10 @@ def _center_rows(masks: Any, x: Array) -> Array:
 
 @unchecked
 def cut_oracle(network: FlowNetwork, source: ArrayLike, sink: ArrayLike) -> LinearOracle:
-    """Make an oracle of minimum cuts, as indicators of edges, for capacities `[..., num_edges]`.
+    """Make an oracle of minimum cuts for capacities `[..., num_edges]`.
 
-    A capacity that becomes negative by noise or a step counts as 0.
+    Its solutions are 1 for edges of the cut and 0 for all other edges. A capacity that becomes
+    negative, by noise or by a step, counts as 0.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 0, 1], [1, 2, 2], num_nodes=3)
@@ -328,9 +332,9 @@ def _find_cut(data: Any, cost: Array, warm_start: None) -> Solution:
 def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) -> LinearOracle:
     """Make an oracle of 0-1 labellings x of a grid that minimise `<cost, x> + smoothness(x)`.
 
-    `cost`: `[..., h, w]` (`[..., d, h, w]` with connectivity 6), the cost of label 1 minus that of
-    label 0, of either sign. `pairwise`: the cost of different labels at neighbours, as in
-    [`grid_cut`][jaxmatch.grid_cut].
+    `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), the cost of label 1 minus the
+    cost of label 0, of either sign. `pairwise` is the cost of different labels at neighbouring
+    cells; it and `connectivity` are as in [`grid_cut`][jaxmatch.grid_cut].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.labelling_oracle(jnp.full((2, 1, 3), 2.0))
@@ -358,7 +362,7 @@ class _FindLabelling:
         from jaxmatch._grid_cut.solve import grid_cut
 
         del warm_start
-        # Label 1 is the source side: it pays the sink capacity.
+        # Cells on the source side get label 1. The cut then contains their arc to the sink.
         source, sink = jnp.maximum(-cost, 0), jnp.maximum(cost, 0)
         pairwise = pairwise.astype(cost.dtype)
         cut = grid_cut(source, sink, pairwise, connectivity=self.connectivity)
@@ -367,7 +371,7 @@ class _FindLabelling:
 
 @dataclasses.dataclass(frozen=True)
 class _Smoothness:
-    """The total cost of neighbours with different labels."""
+    """The total cost of all neighbours that have different labels."""
 
     connectivity: int | None
 

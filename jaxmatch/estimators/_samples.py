@@ -4,8 +4,9 @@ Assignments are solved by one native call. It generates the noise on the fly and
 columns of each sample; the call for the derivative generates the same noise again. For other
 oracles all solutions are stored.
 
-The Jacobian of the mean is `E[y gᵀ] / σ` with g the score of the noise. It is symmetric, so a
-tangent is multiplied by its estimate, or by the mean of the estimate and its transpose.
+The Jacobian of the mean is `E[y gᵀ] / σ`, where g is the score of the noise. The Jacobian is
+symmetric. So a tangent may be multiplied by an estimate of the Jacobian, or by the mean of the
+estimate and its transpose.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from jaxmatch.estimators._noise import (
 from jaxmatch.estimators._oracle import Columns, LinearOracle
 
 
-_MOST_NOISE = 2**24  # numbers generated at a time, but at least those of one sample
+_MOST_NOISE = 2**24  # limit of numbers generated at a time; one sample is always allowed
 
 
 class Noisy(NamedTuple):
-    """The noise on the costs: in each sample `strength` times noise of a `kind`, drawn by `key`."""
+    """How each sample perturbs the costs: by `strength` times noise of a `kind`, drawn by `key`."""
 
     key: Any
     strength: Array  # broadcasts against the costs
@@ -50,21 +51,24 @@ class Noisy(NamedTuple):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The weights of `y <g, tangent>` and of `g <y, tangent>` in the jvp."""
+        """The weights of `y <g, tangent>` and of `g <y, tangent>` in the jvp; g is the score."""
         return (0.5, 0.5) if self.symmetric else (1.0, 0.0)
 
 
 class Samples(NamedTuple):
     """Statistics of the samples of each problem."""
 
-    mean: Float[Array, "..."]  # of the solutions
-    value: Float[Array, "..."]  # mean of the optima
+    mean: Float[Array, "..."]  # mean of the solutions
+    value: Float[Array, "..."]  # mean of the optimal values
     solved: Bool[Array, "..."]  # whether all samples were solved
     residuals: Any  # for `jvp_of_mean`
 
 
 def solve_samples(oracle: LinearOracle, cost: Array, noisy: Noisy, warm_start: Any) -> Samples:
-    """Solves all samples. `warm_start`: the `start` of the solution without noise, or None."""
+    """Solves all samples.
+
+    `warm_start`: the warm start of the solution without noise, or None. Assignments ignore it.
+    """
     if oracle.assignments is not None:
         return _solve_columns(oracle, cost, noisy)
     z = noise_like(noisy.key, noisy.samples, cost, oracle.core_dims, noisy.kind)
@@ -78,9 +82,9 @@ def solve_samples(oracle: LinearOracle, cost: Array, noisy: Noisy, warm_start: A
 def jvp_of_mean(
     oracle: LinearOracle, noisy: Noisy, found: Samples, baseline: Array | None, tangent: Array
 ) -> Array:
-    """The derivative of the mean along a tangent, linear in it.
+    """The derivative of the mean along a tangent, which is linear in the tangent.
 
-    `baseline`: a control variate, subtracted from each solution.
+    `baseline`: a control variate that is subtracted from each solution.
     """
     reference = jnp.zeros_like(found.mean) if baseline is None else baseline
     by = _jvp_by_solutions if oracle.assignments is None else _jvp_by_columns
@@ -139,7 +143,10 @@ def _solve_columns(oracle: LinearOracle, cost: Array, noisy: Noisy) -> Samples:
 def _perturbed_assignments(
     assignments: Columns, samples: int, kind: str, *problem: Any
 ) -> _native.PerturbedAssignments:
-    """Solves (costs, streams, strength, masks) in one call per batch, also under `vmap`."""
+    """Solves a whole batch in one call, also under `vmap`.
+
+    `problem`: costs, streams, strengths, row mask and column mask.
+    """
 
     def solve(cost: Array, streams: Array, strength: Array, *masks: Any) -> Any:
         native = partial(
@@ -150,7 +157,7 @@ def _perturbed_assignments(
         )
         fits = _native.fits_perturbed(cost)
         cpu, cuda = (partial(native, platform=p) if fits else None for p in ("cpu", "cuda"))
-        # The CUDA kernels are told how many samples fit the memory.
+        # For CUDA, the number of samples that fit into memory is computed from the shape.
         cuda = None if is_symbolic(cost.shape) else cuda
         composed = partial(_compose, assignments, samples, kind)
         return by_platform(composed, streams, strength, cost, *masks, cpu=cpu, cuda=cuda)
@@ -168,7 +175,7 @@ def _compose(
     row_mask: Array | None,
     col_mask: Array | None,
 ) -> _native.PerturbedAssignments:
-    """Pure-JAX composition, for costs and platforms without a native target."""
+    """Solves perturbed assignments in pure JAX, for costs or platforms without a native target."""
     n, m = cost.shape[-2:]
     z = noise_of(streams, samples, n * m, kind).astype(cost.dtype)
     noisy = cost[..., None, :, :] + strength[..., None, None, None] * z.reshape(*z.shape[:-1], n, m)
@@ -191,7 +198,7 @@ def _jvp_by_columns(
 
 @dataclasses.dataclass(frozen=True)
 class _MeanJvp:
-    """A linear map of the tangent; see `_native.perturbed_jvp`."""
+    """The sum that `_native.perturbed_jvp` computes, as a linear map of the tangent."""
 
     kind: str
     by_solutions: float
@@ -211,9 +218,12 @@ class _MeanJvp:
         )
 
     def _by_steps(self, tangent: Array, streams: Array, col4row: Array, reference: Array) -> Array:
-        """A scan over groups of samples, each with at most `_MOST_NOISE` random numbers."""
+        """The sum in pure JAX: scans over groups of samples.
+
+        A group has at most `_MOST_NOISE` random numbers, or one sample.
+        """
         (n, m), samples = tangent.shape[-2:], col4row.shape[-2]
-        steps = samples  # of a batch of unknown size
+        steps = samples  # if the size of the batch is unknown
         if not is_symbolic(tangent.shape):
             steps = max(1, min(samples, -(-samples * tangent.size // _MOST_NOISE)))
         each = -(-samples // steps)

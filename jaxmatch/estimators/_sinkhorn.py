@@ -1,7 +1,8 @@
 """Entropic plans by OTT-JAX's Sinkhorn iterations. The only file that imports `ott`.
 
-A problem is a matrix `[n + 1, m + 1]`. The last column is the slack of rows, the last row that of
-columns. Rows and columns sum to one with their slack; the total slack is free.
+A problem is a matrix `[n + 1, m + 1]`. The last column is the slack of rows, and the last row is
+the slack of columns. These two may have any sum. Every other row and column sums to one, including
+its slack.
 """
 
 from __future__ import annotations
@@ -22,27 +23,29 @@ from jaxmatch._common.typing import Array, Bool, Float
 
 
 _COOLING = 0.9
-_COOLING_STEPS = 150  # from 0.9^-150 = 7e6 times the strength
-_COOLED = 0.01  # cooling may end at this mean error of a column
+_COOLING_STEPS = 150  # enough to cool down from 0.9^-150 = 7e6 times the strength
+_COOLED = 0.01  # cooling ends early if the mean error of the column sums is below this
 _STEPS_PER_CHECK = 10
 
 
 @compiled()
 @jax.vmap
 def usable_pairs(allowed: Bool[Array, "b n+1 m+1"], vertex: Array) -> Bool[Array, "b n+1 m+1"]:
-    """The total support: allowed entries that occur in some solution, i.e. lie on a cycle that
-    alternates with the solution `vertex`.
+    """The total support: the allowed entries that occur in some solution.
 
-    All other entries are 0 in every plan. Their potentials diverge, and Sinkhorn iterations do not
-    converge in finite time (Sinkhorn and Knopp, Pacific J. Math. 21, 1967).
+    An entry occurs in some solution if it is in the solution `vertex` or on a cycle of allowed
+    entries that alternates with `vertex`.
+
+    All other entries are 0 in every plan. With such entries, potentials diverge and Sinkhorn
+    iterations do not converge in finite time (Sinkhorn and Knopp, Pacific J. Math. 21, 1967).
     """
-    # The corner joins the slack of rows and of columns.
+    # The corner matches the slack row with the slack column, so that cycles may pass through both.
     allowed, vertex = (x.at[-1, -1].set(True).astype(jnp.float32) for x in (allowed, vertex))
 
     def product(x: Array, y: Array) -> Array:
         return (jnp.matmul(x, y, precision="highest") > 0).astype(jnp.float32)
 
-    # reach[i, k]: an alternating path leads from row i to the column of row k.
+    # reach[i, k]: an alternating path leads from row i to the column that `vertex` gives to row k.
     reach = jnp.maximum(product(allowed, vertex.T), jnp.eye(len(allowed), dtype=jnp.float32))
     for _ in range(max(1, math.ceil(math.log2(len(allowed))))):
         reach = product(reach, reach)
@@ -55,15 +58,19 @@ def entropic_plans(
 ) -> tuple[Float[Array, "b n+1 m+1"], Bool[Array, " b"]]:
     """The plan x that minimises `<cost, x> + <x, log x>`, and whether it converged.
 
-    Converged: the mean error of the column sums is below `threshold`; row sums are exact. `cost`:
-    scaled to strength 1, +inf for pairs that are 0 in every plan, reduced by exact prices so that
-    no cost is negative. `excess`: the number of rows minus that of columns.
+    A plan has converged if the mean error of its column sums is below `threshold`. Its row sums are
+    exact.
 
-    Exact prices lie on the boundary of the nearly optimal ones, which Sinkhorn iterations leave
-    slowly. So a first run starts at a large strength, where prices are central, and cools down. A
-    second run solves costs reduced by these prices, so that only the remainder is rounded.
+    - `cost`: scaled to strength 1, and reduced by exact prices so that no cost is negative. +inf
+      for pairs that are 0 in every plan.
+    - `excess`: the number of rows minus the number of columns.
+
+    Exact prices lie on the boundary of the set of nearly optimal prices, and Sinkhorn iterations
+    leave this boundary slowly. So a first run starts at a large strength, where prices are central,
+    and cools down. A second run solves the costs reduced by the prices of the first run. This keeps
+    its potentials small, and with them the rounding errors.
     """
-    # OTT-JAX promotes.
+    # OTT-JAX relies on implicit promotion.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         return jax.vmap(partial(_plan, max_iterations))(cost, excess, threshold)
 
@@ -72,7 +79,7 @@ def _plan(
     max_iterations: int, cost: Array, excess: Array, threshold: Array
 ) -> tuple[Array, Bool[Array, ""]]:
     finite = jnp.where(jnp.isfinite(cost), cost, 0)
-    excess = excess + 0 * finite.max()  # gives it the varying axes of the costs in `shard_map`
+    excess = excess + 0 * finite.max()  # in `shard_map`: varies over the same axes as the costs
     warm = _WithSlack(cost, finite.max(), excess)
     columns = jnp.maximum(warm.exists(0).sum(), 1)
     f, g = _iterate(warm, _COOLED * columns, _COOLING_STEPS).potentials
@@ -83,7 +90,10 @@ def _plan(
 
 
 def _iterate(geom: _WithSlack, threshold: Any, steps: int, relax_from: int = 0) -> Any:
-    """Sinkhorn iterations, over-relaxed from iteration `relax_from` on if that is not 0."""
+    """Runs Sinkhorn iterations.
+
+    They are over-relaxed from iteration `relax_from` on, or never if `relax_from` is 0.
+    """
     steps = _STEPS_PER_CHECK * -(-steps // _STEPS_PER_CHECK)
     solver = _Solver(
         threshold=threshold,
@@ -97,7 +107,7 @@ def _iterate(geom: _WithSlack, threshold: Any, steps: int, relax_from: int = 0) 
 
 @jax.tree_util.register_pytree_node_class
 class _Solver(sinkhorn.Sinkhorn):
-    """A solver whose carry has one type in all steps, also in `shard_map` and under x64."""
+    """A solver whose loop state keeps its type in all steps, also in `shard_map` and under x64."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -133,11 +143,12 @@ class _Momentum(acceleration.Momentum):
 
 @jax.tree_util.register_pytree_node_class
 class _WithSlack(geometry.Geometry):
-    """Costs of strength 1 whose last row and column are free slack.
+    """Costs of strength 1 whose last row and last column are slack of any sum.
 
-    Slack has no price: the potentials of its row and column are opposite numbers ±x. Any x is
-    allowed in the end, as it can be added to all other potentials. During the iterations x is
-    chosen so that the total slack of rows and columns balances, which has a closed form.
+    Slack has no price: the potentials of its row and column are opposite numbers −x and x. In the
+    end any x is valid: the plan does not change if x is added to the potentials of all other rows,
+    subtracted from those of all other columns, and then set to 0. During the iterations, x is
+    chosen so that the total slack of rows and of columns balances. This x has a closed form.
     """
 
     def __init__(self, cost_matrix: Array, heat: Array, excess: Array) -> None:
@@ -152,11 +163,11 @@ class _WithSlack(geometry.Geometry):
         return cls(*children)
 
     def exists(self, axis: int) -> Bool[Array, " side"]:
-        """Which columns (axis 0) or rows (axis 1) exist, and so must sum to one."""
+        """Which columns (axis 0) or rows (axis 1) exist and must sum to one; False for slack."""
         return jnp.isfinite(self.cost_matrix).any(axis).at[-1].set(False)
 
     def plan(self, f: Array, g: Array) -> Float[Array, "n+1 m+1"]:
-        """The plan with exact row sums."""
+        """The plan for potentials g. It updates f first, which makes the row sums exact."""
         f = self.update_potential(f, g, jnp.zeros_like(f), axis=1)
         return jnp.exp(self._center(f, g))
 
@@ -176,16 +187,16 @@ class _WithSlack(geometry.Geometry):
         return new.at[-1].set(heat * self._balance((f - mean) / heat, new / heat, heat))
 
     def marginal_from_potentials(self, f: Array, g: Array, axis: int = 0) -> Array:
-        """The sums from which the error is computed; 1 for slack, whose sum is free.
+        """The sums of a plan, to compute the error; 1 for slack, which may have any sum.
 
-        During cooling they include the error of f, which has not converged then.
+        The cooling run does not update f first, so its sums include the error of f.
         """
         plan = jnp.where(self.heat > 1, jnp.exp(self._center(f, g)), self.plan(f, g))
         return jnp.where(self.exists(axis), plan.sum(axis), 1)
 
     def _balance(self, f: Array, g: Array, heat: Array) -> Array:
-        """The x for which the slack of rows minus that of columns, R exp(x) − C exp(−x), equals the
-        excess of rows. Computed in logarithms, as R and C may be very small."""
+        """The x for which the total slack of rows, R exp(x), minus the total slack of columns,
+        C exp(−x), is the excess of rows. Computed in logarithms, as R and C may be tiny."""
         cost = self.cost_matrix / heat
         rows = jax.scipy.special.logsumexp(f[:-1] - cost[:-1, -1])
         cols = jax.scipy.special.logsumexp(g[:-1] - cost[-1, :-1])

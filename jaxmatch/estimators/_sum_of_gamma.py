@@ -1,8 +1,8 @@
 """Noise whose sum over κ entries is nearly Gumbel (Niepert et al., NeurIPS 2021, section 3.3).
 
-`(Σ_i Gamma(1/κ, κ/i) − log terms) / κ` over i = 1 … terms, with Gamma(shape, scale). Drawn by its
-quantile function from one uniform per number: drawing `terms` gamma variables would take a hundred
-times as long as the solves.
+The noise is `(Σ_i Gamma(1/κ, κ/i) − log terms) / κ` over i = 1 … terms, with Gamma(shape, scale).
+Its quantile function maps one uniform number to one number of noise. Drawing `terms` gamma
+variables instead would take a hundred times as long as the solves.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from jaxmatch._common.typing import Array, Float
 
 
 _TERMS = 10
-_MOST_LOGIT = 17.0  # uniform numbers are (k + 1/2) / 2^23, so logits are below log 2^24 = 16.6
+_MOST_LOGIT = 17.0  # uniform numbers are (k + 1/2) / 2^23, so |logit| is below log 2^24 = 16.6
 
 
 def sum_of_gamma(u: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:
-    """The quantile of u in (0, 1), interpolated linearly over evenly spaced logits."""
+    """The quantile at level u in (0, 1), interpolated linearly between evenly spaced logits."""
     table = jnp.asarray(_quantiles(kappa))
     logit = jnp.log(u) - jnp.log1p(-u)
     place = (logit + _MOST_LOGIT) * ((table.size - 1) / (2 * _MOST_LOGIT))
@@ -34,7 +34,7 @@ def sum_of_gamma(u: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:
 def _quantiles(kappa: float, size: int = 2049) -> np.ndarray:
     """Quantiles at evenly spaced logits, by inverse interpolation of the distribution function."""
     shape = 1 / kappa
-    # The range covers all but 2^-25 of the probability at the lower end, and less at the upper.
+    # The range leaves out at most 2^-25 of the probability at the lower end, and less at the upper.
     least = math.exp((-25 * math.log(2) + math.lgamma(1 + _TERMS * shape)) / (_TERMS * shape))
     x = np.geomspace(least / 100, 40 * max(1, shape), 6000)
     below = np.maximum.accumulate(np.clip(_distribution(x, shape), 1e-12, 1 - 1e-12))

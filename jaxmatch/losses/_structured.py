@@ -1,4 +1,4 @@
-"""Shared by the decision-focused losses: their result, objectives and derivatives."""
+"""What the decision-focused losses share: their result, objectives and derivatives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxmatch.estimators._oracle import LinearOracle
 @registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class StructuredLoss:
-    """The result of a decision-focused loss; `...` is batch.
+    """The result of a decision-focused loss; `...` are batch dimensions.
 
     - `loss`: `f[...]`, the loss of each problem, 0 if it was left out.
     - `used`: `bool[...]`, False for a problem that was left out.
@@ -33,7 +33,10 @@ class StructuredLoss:
 
 
 def over_allowed(cost: Array, *others: Array) -> Array:
-    """Costs with +inf where any of the others is +inf, as differences would be −inf or NaN."""
+    """Costs with +inf where any of `others` is +inf.
+
+    Otherwise differences of costs would be −inf or NaN there.
+    """
     forbidden = partial(jnp.equal, jnp.inf)
     for other in others:
         cost = jnp.where(forbidden(other), jnp.inf, cost)
@@ -41,19 +44,19 @@ def over_allowed(cost: Array, *others: Array) -> Array:
 
 
 def objective(oracle: LinearOracle, cost: Array, y: Array) -> Float[Array, "..."]:
-    """`oracle.objective`, without gradient to the data of the oracle."""
+    """`oracle.objective`, without a gradient to the data of the oracle."""
     return oracle.dot(cost, y) + extra_objective(oracle, y)
 
 
 def difference(oracle: LinearOracle, cost: Array, y: Array, other: Array) -> Float[Array, "..."]:
-    """`objective(y) − objective(other)`, without cancellation of entries that both share."""
+    """`objective(y) − objective(other)`, free of cancellation where y and `other` are equal."""
     return oracle.dot(cost, y - other) + (
         extra_objective(oracle, y) - extra_objective(oracle, other)
     )
 
 
 def extra_objective(oracle: LinearOracle, y: Array) -> Array:
-    """The term of the objective besides `<cost, y>`."""
+    """The term of the objective besides `<cost, y>`, or 0. Without gradient."""
     if oracle.extra_objective is None:
         return jnp.zeros((), y.dtype)
     return lax.stop_gradient(oracle.extra_objective(oracle.data, y))
@@ -72,7 +75,7 @@ def counted(loss: Array) -> StructuredLoss:
 def piecewise_linear(
     rule: Callable[..., tuple[Array, Array]], oracle: LinearOracle, cost: Array, rest: Any
 ) -> Array:
-    """A loss, NaN if a solve failed. `rule` returns the loss and its gradient."""
+    """The loss that `rule` returns together with its gradient; NaN if a solve failed."""
     return rule(oracle, cost, *rest)[0]
 
 

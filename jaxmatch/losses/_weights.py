@@ -13,7 +13,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 
 
 class Side:
-    """The weights and the mask of one of the two distributions; `name` is for errors."""
+    """The weights and the mask of one of the two distributions; errors contain `name`."""
 
     def __init__(
         self,
@@ -53,7 +53,10 @@ class Side:
         return xp.broadcast_to(self.mask, shape).sum(-1, dtype=xp.int32)
 
     def masses(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
-        """Weights, 0 where masked, and whether they make sense; where not, they are replaced."""
+        """The weights, 0 where masked, and whether they are valid. Invalid weights become ones.
+
+        Weights are valid if none is negative and their sum is positive and finite.
+        """
         xp = self.xp
         weight = xp.ones(self.size, result_float()) if self.weight is None else self.weight
         if self.mask is not None:
@@ -64,7 +67,7 @@ class Side:
         return xp.where(valid, weight, 1), valid[..., 0]
 
     def probabilities(self) -> tuple[Float[Array, "... n"], Bool[Array, "..."]]:
-        """The same, divided by their sum."""
+        """The weights of `masses`, divided by their sum, and whether they are valid."""
         weight, valid = self.masses()
         return weight / weight.sum(-1, keepdims=True), valid
 

@@ -1,7 +1,8 @@
 """Boxes: conversion, area, IoU and generalised IoU, under torchvision's and DETR's names.
 
-A box is the last axis, of length 4: `cxcywh` (centre, width, height) or `xyxy` (two corners).
-Coordinates may be pixels or normalised to the image; the losses use normalised ones.
+The last axis holds the 4 numbers of a box: `cxcywh` (centre, width, height) or `xyxy` (two
+corners). Coordinates may be in pixels or normalised to the image. The losses use normalised
+coordinates.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def box_xyxy_to_cxcywh(boxes: Float[Array, "... 4"]) -> Float[Array, "... 4"]:
 @unchecked
 @outside_of_jit("boxes", by_numpy=True)
 def box_area(boxes: Float[Array, "... 4"]) -> Float[Array, "..."]:
-    """Area of `xyxy` boxes; a box with swapped corners along an axis is empty and has area 0.
+    """Area of `xyxy` boxes. A box whose corners are swapped along an axis is empty, with area 0.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> jm.losses.box_area(jnp.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.0, 0.0, 1.0]])).tolist()
@@ -94,9 +95,9 @@ def elementwise_generalized_box_iou(
 
     **Returns:**
 
-    `[...]` in [−1, 1]. A ratio with denominator 0 counts as 0: two boxes without area, at the same
-    place or on one axis-parallel line, have generalised IoU 0. The gradient is finite for finite
-    boxes.
+    `[...]` in [−1, 1]. A ratio with denominator 0 counts as 0. So the generalised IoU of two boxes
+    without area is 0 if they are at the same place or on one axis-parallel line. The gradient is
+    finite for finite boxes.
 
     **Source:** Rezatofighi et al., *Generalized intersection over union*, CVPR 2019.
     """
@@ -114,7 +115,7 @@ def elementwise_generalized_box_iou(
 def box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
-    """Intersection over union of every box with every other, as torchvision's `box_iou`.
+    """Intersection over union of each of `boxes1` with each of `boxes2`, as in torchvision.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> a = jnp.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]])
@@ -140,7 +141,7 @@ def box_iou(
 def generalized_box_iou(
     boxes1: Float[Array, "... n 4"], boxes2: Float[Array, "... m 4"]
 ) -> Float[Array, "... n m"]:
-    """Generalised IoU of every box with every other, as torchvision's `generalized_box_iou`.
+    """Generalised IoU of each of `boxes1` with each of `boxes2`, as in torchvision.
 
     **Arguments:**
 
@@ -184,7 +185,7 @@ def _intersection_union(
 
 
 def _ratio(part: Float[Array, "..."], whole: Float[Array, "..."]) -> Float[Array, "..."]:
-    """part / whole; 0 for an empty whole, in value and gradient."""
+    """part / whole. Value and gradient are 0 where the whole is empty."""
     xp, empty = module_of(part, whole), whole <= 0
-    # The inner select keeps 0/0 out of the gradient, the outer one out of the value.
+    # The inner `where` keeps 0/0 out of the gradient, the outer `where` out of the value.
     return xp.where(empty, 0, part / xp.where(empty, 1, whole))

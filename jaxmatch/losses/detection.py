@@ -28,12 +28,13 @@ _ARRAYS = ("logits", "boxes", "labels", "target_boxes", "target_mask")
 class DetectionLoss:
     """The result of a [`DetectionCriterion`][jaxmatch.losses.DetectionCriterion].
 
-    - `total`: `f[]`, the weighted sum of all parts and layers: the number to differentiate.
+    - `total`: `f[]`, the weighted sum of all parts and layers. Differentiate this number.
     - `classification`, `l1`, `giou`: `f[layers...]`, the unweighted parts; scalars if the
       predictions have no layer axis.
     - `num_targets`: `i32[layers...]`, the number of targets in the images that were used.
     - `used`: `bool[layers..., images...]`, False for an image that was left out.
-    - `num_unsolved`: `i32[]`, the number of images left out, summed over layers. Log it.
+    - `num_unsolved`: `i32[]`, the number of images left out, summed over layers. Log it during
+      training.
     - `matching`: the [`Assignment`][jaxmatch.Assignment] `[layers..., images...]`, queries as rows.
     """
 
@@ -65,11 +66,13 @@ class DetectionCriterion:
 
     **Arguments:**
 
-    - `classification`: `"cross_entropy"`, the softmax of DETR with a last class "no object"; or
+    - `classification`: `"cross_entropy"`, the softmax of DETR, whose last class is "no object"; or
       `"focal"`, a sigmoid per class with focal loss, as in Deformable DETR.
-    - `cost_class`, `cost_l1`, `cost_giou`: weights of the matching cost: minus the probability of
-      the target's class (for `"focal"`: the focal loss of calling it present, minus that of
-      calling it absent), the L1 distance of the `cxcywh` boxes, minus their generalised IoU.
+    - `cost_class`: the weight of the class term in the matching cost. The term is minus the
+      probability of the target's class. With `"focal"` it is the focal loss if that class is
+      present, minus the focal loss if it is absent.
+    - `cost_l1`: the weight of the L1 distance of the `cxcywh` boxes in the matching cost.
+    - `cost_giou`: the weight of minus the generalised IoU of the boxes in the matching cost.
     - `loss_class`, `loss_l1`, `loss_giou`: weights of the parts in `total`.
     - `no_object_weight`: the weight of a query without an object in the cross-entropy.
     - `focal_alpha`, `focal_gamma`: as in
@@ -107,10 +110,10 @@ class DetectionCriterion:
         labels: Int[Array, "... m"],
         target_boxes: Float[Array, "... m 4"],
     ) -> Float[Array, "... n m"]:
-        """The cost of assigning target j to query i; arguments as in `__call__`, no gradient.
+        """The cost of assigning target j to query i, without gradient.
 
-        A label that is not a class costs NaN, which makes its image `INVALID_COST` unless the
-        target is masked.
+        The arguments are as in `__call__`. A label that is not a class costs NaN. Its image then
+        has the status `INVALID_COST`, unless the target is masked.
         """
         logits, boxes, target_boxes = lax.stop_gradient((logits, boxes, target_boxes))
         logits, boxes, target_boxes = _as_floats(logits, boxes, target_boxes)
@@ -150,19 +153,20 @@ class DetectionCriterion:
         """The loss of one batch.
 
         Leading axes that only the predictions have are decoder layers. Each layer is matched
-        separately, all in one native call, and their losses are added, as DETR's auxiliary losses.
+        separately, but one native call solves all layers. The losses of the layers are added, like
+        the auxiliary losses of DETR.
 
         **Arguments:**
 
-        - `logits`: `[layers..., images..., n, classes]`; one more class, the last, for "no object"
-          with `"cross_entropy"`. Half precision is computed in float32.
+        - `logits`: `[layers..., images..., n, classes]`. With `"cross_entropy"` the last class is
+          "no object". Half precision is computed in float32.
         - `boxes`: `[layers..., images..., n, 4]`, `cxcywh`, normalised to the image.
         - `labels`: `i32[images..., m]`.
         - `target_boxes`: `[images..., m, 4]`, `cxcywh`, normalised.
-        - `target_mask`: `bool[images..., m]`; False is padding, which may hold anything.
-        - `matching`: an assignment of queries to targets, instead of the least-cost one.
-        - `num_targets`: the divisor of L1, generalised IoU and focal loss, for instance a mean over
-          devices. Default: the number of targets in this batch.
+        - `target_mask`: `bool[images..., m]`; False is padding, which may hold any values.
+        - `matching`: an assignment of queries to targets. Default: the assignment of least cost.
+        - `num_targets`: the divisor of L1, generalised IoU and focal loss, for instance the mean
+          number of targets over devices. Default: the number of targets in this batch.
         - `method`: as in [`solve_assignment`][jaxmatch.solve_assignment].
 
         **Returns:**
@@ -171,9 +175,9 @@ class DetectionCriterion:
         focal loss are sums divided by the number of targets (at least 1); cross-entropy is the
         mean over queries, weighted with `no_object_weight`.
 
-        **Status:** an image whose status is not `OPTIMAL` (a target with NaN, or with a label that
-        is not a class), or whose predictions are not all finite, has loss 0 and gradient 0, and is
-        counted in `num_unsolved` for each layer; the others are unaffected. An image without
+        **Status:** an image has loss 0 and gradient 0 in a layer if its status is not `OPTIMAL`
+        (because of a target with NaN, or a label that is not a class) or a prediction is not
+        finite. It then counts in `num_unsolved`. All other images are unaffected. An image without
         targets is valid: all its queries learn "no object". With more targets than queries, some
         targets stay unmatched and add no box loss.
         """
@@ -265,8 +269,8 @@ def sigmoid_focal_loss(
     **Arguments:**
 
     - `logits`: any shape.
-    - `targets`: bool, or numbers between 0 and 1, of a shape that broadcasts with `logits`.
-    - `alpha`: the weight of positives; negatives have 1 − alpha.
+    - `targets`: bool, or numbers between 0 and 1; the shape broadcasts with `logits`.
+    - `alpha`: the weight of positives; negatives have the weight 1 − alpha.
     - `gamma`: at least 1; the exponent that lowers the weight of well-classified entries.
 
     **Returns:**
@@ -282,7 +286,7 @@ def sigmoid_focal_loss(
 
 
 def _focal_terms(logits: Array, alpha: float, gamma: float) -> tuple[Array, Array]:
-    """The focal loss of each entry for target 0, and for target 1."""
+    """The focal losses of each entry for target 0 and for target 1."""
     p = jax.nn.sigmoid(logits)
     negative = (1 - alpha) * p**gamma * -jax.nn.log_sigmoid(-logits)
     positive = alpha * (1 - p) ** gamma * -jax.nn.log_sigmoid(logits)

@@ -1,6 +1,6 @@
 """One-to-many training: several predictions per target, by query groups or repeated targets.
 
-For decoders with extra queries during training. Matching stays one-to-one: groups are one more
+The decoder must have extra queries during training. Matching stays one-to-one: groups are one more
 leading axis of the predictions, like decoder layers, and repeated targets are additional targets.
 """
 
@@ -21,8 +21,8 @@ from jaxmatch._common.typing import Array, ArrayLike, PyTree
 def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2) -> PyTree[Array]:
     """Split queries into groups along a new leading axis; each group is matched to all targets.
 
-    As in Group DETR: `groups * n` queries become `n` queries in `groups` layers, all matched in one
-    native call.
+    As in Group DETR, `groups * n` queries become `n` queries in `groups` layers. One native call
+    matches all layers.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> images, groups, n, classes = 2, 3, 5, 4
@@ -38,7 +38,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
 
     **Arguments:**
 
-    - `outputs`: a pytree of arrays `[..., groups * n, features]`, one group after the other; with
+    - `outputs`: a pytree of arrays `[..., groups * n, features]`, one group after another; with
       decoder layers `[layers, images, groups * n, features]`.
     - `num_groups`: the number of groups.
     - `axis`: the axis of the queries.
@@ -72,7 +72,7 @@ def split_groups(outputs: PyTree[ArrayLike], num_groups: int, *, axis: int = -2)
 @unchecked
 @outside_of_jit(trees=("targets",))
 def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> PyTree[Array]:
-    """Repeat every target, so that several queries learn it: the hybrid branch of H-DETR.
+    """Repeat every target, so that several queries learn it, as in the hybrid branch of H-DETR.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> labels, mask = jnp.array([[7, 8]]), jnp.array([[True, False]])
@@ -81,8 +81,9 @@ def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> P
     >>> labels.tolist(), boxes.shape, mask.tolist()
     ([[7, 8, 7, 8, 7, 8]], (1, 6, 4), [[True, False, True, False, True, False]])
 
-    The loss of the second branch, for its own queries, is added to the usual one:
-    `criterion(logits, boxes, *one_to_many((labels, target_boxes, target_mask), 6))`.
+    The hybrid branch has its own queries. Add its loss
+    `criterion(logits, boxes, *one_to_many((labels, target_boxes, target_mask), 6))` to the usual
+    loss.
 
     **Arguments:**
 
@@ -90,8 +91,8 @@ def one_to_many(targets: PyTree[ArrayLike], repeats: int, *, axis: int = 1) -> P
     - `repeats`: the number of copies.
     - `axis`: the axis of the targets: 1 after one batch axis, 0 for a single image.
 
-    **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, all targets in each
-    copy.
+    **Returns:** the same pytree of arrays `[images, repeats * m, *features]`, one copy of all
+    targets after another.
 
     **Raises:** `ValueError` if `repeats` is below 1 or an array lacks the axis.
 

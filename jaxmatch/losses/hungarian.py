@@ -24,10 +24,10 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num, PyT
 @registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class HungarianLoss:
-    """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` is batch.
+    """The result of [`hungarian_loss`][jaxmatch.losses.hungarian_loss]; `...` are batch dimensions.
 
     - `loss`: `f[...]`, the loss of each problem, 0 if it was left out.
-    - `num_matched`: `i32[...]`, the number of pairs, the divisor for a mean over pairs.
+    - `num_matched`: `i32[...]`, the number of pairs; divide `loss` by it for a mean over pairs.
     - `used`: `bool[...]`, False for a problem that was left out.
     - `num_unsolved`: `i32[]`, the number of problems left out. Log it during training.
     - `matching`: the [`Assignment`][jaxmatch.Assignment], predictions as rows, targets as columns.
@@ -50,10 +50,11 @@ def hungarian_matching(
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
 ) -> Assignment:
-    """Match predictions (rows) to targets (columns) so that the total cost is least; no gradient.
+    """Match predictions (rows) to targets (columns) at least total cost, without gradient.
 
-    [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the terms of set
-    losses. All leading axes (images, decoder layers) are one batch, solved by one native call.
+    This is [`solve_assignment`][jaxmatch.solve_assignment] under `stop_gradient`, in the terms of
+    set losses. All leading axes (images, decoder layers) form one batch, which one native call
+    solves.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0], [2.0, 2.0, 0.0]])
@@ -64,7 +65,7 @@ def hungarian_matching(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, the cost of giving target j to prediction i; +inf forbids the pair.
-    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, whose costs may be anything.
+    - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, which may have any costs.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is a prediction that does not exist.
     - `unmatched_cost`, `warm_start`, `method`: as in `solve_assignment`.
 
@@ -142,13 +143,13 @@ def matched_loss(
 ) -> HungarianLoss:
     """The loss of a given matching: the second half of `hungarian_loss`.
 
-    For matchings of another solver, of other costs, or with a warm start.
+    Use it for a matching from another solver, from other costs, or from a warm start.
 
     **Arguments:**
 
     - `matching`: an [`Assignment`][jaxmatch.Assignment] of outputs (rows) to targets (columns).
       Only its indices and its status are read.
-    - all others: as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
+    - All other arguments: as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
 
     **Returns:**
 
@@ -202,8 +203,8 @@ def hungarian_loss(
 ) -> HungarianLoss:
     """A loss between two sets: match at least cost, then sum `pair_loss` over the pairs.
 
-    The matching is constant in the gradient, as in DETR. If cost and loss are the same function,
-    this is the exact gradient of the optimum (envelope theorem).
+    The gradient treats the matching as constant, as in DETR. If cost and loss are the same
+    function, it is the exact gradient of the optimum (envelope theorem).
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> outputs = jnp.array([[0.9, 0.1], [0.0, 1.2], [5.0, 5.0]])
@@ -220,14 +221,14 @@ def hungarian_loss(
     **Arguments:**
 
     - `outputs`: predictions, a pytree of arrays `[..., n, *features]`.
-    - `targets`: any pytree, usually of arrays `[..., m, *features]`. They may have fewer leading
-      axes, as long as the functions broadcast: outputs `[layers, batch, n, d]` with targets
-      `[batch, m, d]` match every decoder layer in one call.
+    - `targets`: any pytree, usually of arrays `[..., m, *features]`. Targets may have fewer leading
+      axes than outputs, as long as the functions broadcast. For instance, outputs
+      `[layers, batch, n, d]` with targets `[batch, m, d]` match every decoder layer in one call.
     - `matching_cost(outputs, targets)`: returns `[..., n, m]`; +inf forbids a pair. Its leading
-      axes are the batch, solved by one native call.
-    - `pair_loss(outputs, targets)`: returns `[..., m]`. Here `outputs` are those matched to each
-      target, `[..., m, *features]`. Unmatched targets get zeros and are not counted.
-    - `unmatched_loss(outputs)`: returns `[..., n]`, counted for outputs without a target.
+      axes are the batch, which one native call solves.
+    - `pair_loss(outputs, targets)`: returns `[..., m]`. Here `outputs` holds the output matched to
+      each target, `[..., m, *features]`. An unmatched target gets zeros and is not counted.
+    - `unmatched_loss(outputs)`: returns `[..., n]`, which is counted for outputs without a target.
     - `target_mask`: bool, broadcasts to `[..., m]`; False is padding.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
     - `method`: as in `solve_assignment`.
@@ -235,10 +236,10 @@ def hungarian_loss(
     **Returns:** a [`HungarianLoss`][jaxmatch.losses.HungarianLoss]: the loss per problem, the
     number of pairs to normalise by, and the matching.
 
-    **Status:** a problem whose status is not `OPTIMAL`, or with NaN in an existing output, has loss
-    0 and gradient 0, and is counted in `num_unsolved`; the others are unaffected. Padding may hold
-    NaN. If the activations of a network are NaN, its own backward pass may still turn a gradient of
-    0 into NaN, as 0·NaN.
+    **Status:** a problem has loss 0 and gradient 0 if its status is not `OPTIMAL` or an existing
+    output has a NaN. It is counted in `num_unsolved`. All other problems are unaffected. Padding
+    may hold NaN. If activations of a network are NaN, the backward pass of the network may still
+    turn a gradient of 0 into NaN, as 0·NaN.
     """
     cost = matching_cost(*lax.stop_gradient((outputs, targets)))
     matching = hungarian_matching(cost, target_mask, output_mask=output_mask, method=method)
@@ -261,7 +262,7 @@ def _keep(x: Array, mask: Bool[Array, "... n"]) -> Array:
 
 
 def _nan_anywhere(x: Array, exists: Bool[Array, "... n"]) -> Bool[Array, "..."]:
-    """Whether an existing output of each problem is NaN."""
+    """Whether each problem has a NaN in an existing output."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.zeros(exists.shape[:-1], bool)
     nan = jnp.isnan(x) & _expand(exists, x)

@@ -27,9 +27,9 @@ def permutation_invariant_loss(
 ) -> HungarianLoss:
     """The mean loss over pairs in the best order of the outputs: utterance-level PIT.
 
-    Exact for any number of speakers; enumerating all orders is practical up to about six. Cost and
-    loss are the same function, so the gradient is exactly that of the minimum (envelope theorem).
-    Among equally good orders one is chosen, always the same.
+    The order is optimal for any number of speakers; enumerating all orders is practical only up to
+    about six. Cost and loss are the same function, so the gradient is exactly the gradient of the
+    minimum (envelope theorem). Ties between orders are broken deterministically.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> time = jnp.arange(8000) / 8000
@@ -45,11 +45,11 @@ def permutation_invariant_loss(
 
     - `outputs`: `[..., n, time]`; `time` may be any features.
     - `targets`: `[..., m, time]`, with the same leading axes or fewer.
-    - `pair_cost(outputs, targets)`: a function that returns `[..., n, m]`, the loss of each output
-      against each target, for any leading axes, such as
-      [`negative_si_snr`][jaxmatch.losses.negative_si_snr] or your own. It is called on all pairs
-      for the matching. For the loss it is called on matched pairs only, with n = m = 1 and one more
-      leading axis, so other pairs have no backward pass.
+    - `pair_cost(outputs, targets)`: a function such as
+      [`negative_si_snr`][jaxmatch.losses.negative_si_snr]. It returns `[..., n, m]`, the loss of
+      each output against each target, for any leading axes. For the matching it is called on all
+      pairs. For the loss it is called on matched pairs only, with n = m = 1 and one more leading
+      axis, so unmatched pairs have no backward pass.
     - `target_mask`: bool, broadcasts to `[..., m]`; False is padding, for utterances with fewer
       speakers.
     - `output_mask`: bool, broadcasts to `[..., n]`; False is an output that does not exist.
@@ -57,11 +57,11 @@ def permutation_invariant_loss(
     **Returns:**
 
     A [`HungarianLoss`][jaxmatch.losses.HungarianLoss] whose `loss` is the mean over `num_matched`
-    pairs, 0 if there are none. With more outputs than targets the best ones are matched; with fewer
-    some targets stay unmatched.
+    pairs, 0 if there are none. With more outputs than targets, the best outputs are matched. With
+    fewer outputs than targets, some targets stay unmatched.
 
-    **Status:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: loss 0, gradient 0, and
-    counted in `num_unsolved`. Padding may hold NaN.
+    **Status:** as in [`hungarian_loss`][jaxmatch.losses.hungarian_loss]: an unsolved problem has
+    loss 0 and gradient 0, and is counted in `num_unsolved`. Padding may hold NaN.
 
     **Raises:** `ValueError` for shapes that do not fit.
 
@@ -115,8 +115,8 @@ def negative_si_snr(
 ) -> Float[Array, "... n m"]:
     """Minus the scale-invariant signal-to-noise ratio of every output to every target, in dB.
 
-    The projection s of an output o on the target is signal, the rest is noise:
-    `−10 log10(|s|² / |o − s|²)`.
+    The signal s is the projection of an output o on the target, and the noise is the rest. The
+    result is `−10 log10(|s|² / |o − s|²)`.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> target = jnp.array([[1.0, -1.0, 1.0, -1.0]])
@@ -128,14 +128,14 @@ def negative_si_snr(
 
     - `outputs`: `[..., n, time]`. Half precision is computed in float32.
     - `targets`: `[..., m, time]`; leading axes broadcast against those of `outputs`.
-    - `zero_mean`: subtract the mean over time from both first.
-    - `epsilon`: this fraction of the output's energy is added to noise and signal. It limits the
-      ratio to ±80 dB and keeps it invariant to scale.
+    - `zero_mean`: first subtract the mean over time from outputs and targets.
+    - `epsilon`: the fraction of the output's energy that is added to signal and to noise. The
+      default limits the ratio to ±80 dB. The ratio stays invariant to scale.
 
     **Returns:**
 
-    `[..., n, m]`, finite for finite inputs if their energy does not overflow. For a silent signal
-    (energy 0) the result is 80 dB, with a gradient of 0.
+    `[..., n, m]`, finite for finite inputs if their energy does not overflow. If the output or the
+    target is silent (energy 0), the result is 80 dB, with a gradient of 0.
 
     **Time and memory:** O(n·m·time); the forward pass alone needs no array of that size.
 
@@ -145,7 +145,7 @@ def negative_si_snr(
     dtype = float_dtype(o, t)
     o, t = same_rank(*(_unit(x.astype(dtype), zero_mean) for x in (o, t)))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
-    # 1 - cosine^2 is the same noise, but suffers from cancellation for good outputs.
+    # The noise is also 1 - cosine^2, which suffers from cancellation for good outputs.
     rest = o[..., :, None, :] - cosine[..., None] * t[..., None, :, :]
     silent = (o == 0).all(-1)[..., :, None] | (t == 0).all(-1)[..., None, :]
     noise = jnp.where(silent, 1, (rest**2).sum(-1))
@@ -153,7 +153,7 @@ def negative_si_snr(
 
 
 def _unit(x: Float[Array, "... time"], zero_mean: bool) -> Float[Array, "... time"]:
-    """Normalises signals to length 1; silent ones stay 0."""
+    """Normalises signals to length 1; silent signals stay 0."""
     if zero_mean:
         x = x - x.mean(-1, keepdims=True)
     energy = (x**2).sum(-1, keepdims=True)

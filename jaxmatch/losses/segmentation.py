@@ -1,7 +1,7 @@
 """Matching costs and losses of mask prediction, with MaskFormer's formulas.
 
 The last axis of a mask holds its p points: all pixels of an image (`x.reshape(n, h * w)`), or
-sampled points, the same for all masks. Logits above 0 are inside.
+sampled points, which are the same for all masks. Points with a logit above 0 are inside the mask.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def sigmoid_mask_cost(
     - `masks`: `[..., m, p]`, bool or numbers between 0 and 1; leading axes broadcast.
 
     **Returns:** `[..., n, m]`, exact to rounding for finite logits of any size. NaN in a target
-    (padding) does not affect the values of other targets; replace it by 0 for gradients.
+    (padding) does not affect the values of other targets. Replace it by 0 if you need gradients.
 
-    **Time and memory:** two matrix products; nothing of size n·m·p.
+    **Time and memory:** two matrix products; no array of size n·m·p.
 
     **Source:** Cheng et al., *Masked-attention mask transformer for universal image segmentation*
     (Mask2Former), CVPR 2022, section 3.2; Cheng, Schwing and Kirillov, *Per-pixel classification is
     not all you need for semantic segmentation* (MaskFormer), NeurIPS 2021.
     """
     logits, masks = _as_floats(logits, masks)
-    # All terms are positive: `softplus(x) - x t` would cancel for large logits.
+    # All terms are positive, so nothing cancels; `softplus(x) - x t` would, for large logits.
     inside, outside = jax.nn.softplus(-logits), jax.nn.softplus(logits)
     total = _product(inside, masks) + _product(outside, 1 - masks)
     return total / max(logits.shape[-1], 1)
@@ -70,14 +70,15 @@ def dice_cost(
     **Arguments:**
 
     - `logits`, `masks`: as in [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost].
-    - `smooth`: added to the doubled overlap and to the sizes, so that empty masks agree. MaskFormer
-      uses 1.
+    - `smooth`: added to numerator and denominator, so that the loss of two empty masks is 0.
+      MaskFormer uses 1.
 
     **Returns:** `[..., n, m]`, between 0 and 1.
 
-    **Time and memory:** a matrix product; nothing of size n·m·p.
+    **Time and memory:** a matrix product; no array of size n·m·p.
 
-    **Source:** Milletari, Navab and Ahmadi, *V-Net*, 3DV 2016, without the squares, as MaskFormer.
+    **Source:** Milletari, Navab and Ahmadi, *V-Net*, 3DV 2016, without the squares, as in
+    MaskFormer.
     """
     logits, masks = _as_floats(logits, masks)
     p = jax.nn.sigmoid(logits)
@@ -92,8 +93,8 @@ def sigmoid_mask_loss(
 ) -> Float[Array, "... m"]:
     """Mean binary cross-entropy of each mask against its counterpart.
 
-    The diagonal of [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost], for matched pairs; the
-    `pair_loss` of [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
+    It is the diagonal of [`sigmoid_mask_cost`][jaxmatch.losses.sigmoid_mask_cost], for matched
+    pairs. Use it as the `pair_loss` of [`hungarian_loss`][jaxmatch.losses.hungarian_loss].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> logits = jnp.array([[0.0, 0.0], [1e4, -1e4]])
@@ -123,7 +124,8 @@ def dice_loss(
 ) -> Float[Array, "... m"]:
     """Dice loss of each mask against its counterpart.
 
-    The diagonal of [`dice_cost`][jaxmatch.losses.dice_cost], for matched pairs; arguments as there.
+    It is the diagonal of [`dice_cost`][jaxmatch.losses.dice_cost], for matched pairs, and takes the
+    same arguments.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> jm.losses.dice_loss(jnp.array([[1e4, -1e4]]), jnp.array([[True, False]]))
@@ -138,7 +140,7 @@ def dice_loss(
 
 
 def _as_floats(logits: Array, masks: Array) -> list[Array]:
-    """Casts both to one dtype and rank."""
+    """Casts logits and masks to one dtype and rank."""
     logits, masks = jnp.asarray(logits), jnp.asarray(masks)
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise TypeError(f"`logits` must be floats, got {logits.dtype}.")
@@ -152,5 +154,5 @@ def _as_floats(logits: Array, masks: Array) -> list[Array]:
 
 
 def _product(x: Float[Array, "... n p"], y: Float[Array, "... m p"]) -> Float[Array, "... n m"]:
-    """x yᵀ in full precision: by default GPUs and TPUs round factors to 10 bits or fewer."""
+    """x yᵀ in full precision. By default GPUs and TPUs round the factors to 10 bits or fewer."""
     return jnp.matmul(x, y.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)

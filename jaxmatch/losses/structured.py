@@ -1,9 +1,11 @@
 """Decision-focused losses: the quality of decisions that a solver makes with predicted costs.
 
-All are for problems `min_y <cost, y>` over a finite set, given by a
-[`LinearOracle`][jaxmatch.estimators.LinearOracle]. y(C) is the solution for costs C,
-z(C) = <C, y(C)> the optimum, and Ĉ the prediction. In the formulas `<·, y>` includes the other
-terms of an objective, such as the smoothness of `labelling_oracle`.
+The problems are `min_y <cost, y>` over a finite set, given by a
+[`LinearOracle`][jaxmatch.estimators.LinearOracle]. In the formulas
+
+- C are the true costs, and Ĉ the predicted costs;
+- y(C) is the solution for costs C, and z(C) = <C, y(C)> is the optimum;
+- `<·, y>` includes all other terms of the objective, such as the smoothness of `labelling_oracle`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from jaxmatch.losses._structured import (
 @registered
 @dataclasses.dataclass(frozen=True, eq=False)
 class Regret:
-    """The result of [`regret`][jaxmatch.losses.regret]; `...` is batch.
+    """The result of [`regret`][jaxmatch.losses.regret]; `...` are batch dimensions.
 
     - `regret`: `f[...]`, the regret of each problem, at least 0; 0 if it was left out.
     - `optimum`: `f[...]`, z(C), the cost of the best decision; 0 if the problem was left out.
@@ -56,8 +58,8 @@ def fenchel_young_loss(
 ) -> StructuredLoss:
     """The cost of the target minus the smoothed optimum: `<Ĉ, y*> − z_σ(Ĉ)`.
 
-    Needs target solutions, but no true costs. Convex in the costs. Its gradient is the target
-    minus the smoothed solution, `y* − y_σ(Ĉ)`, from the same samples as the value.
+    It needs target solutions, but no true costs, and is convex in the costs. Its gradient is the
+    target minus the smoothed solution, `y* − y_σ(Ĉ)`, from the same samples as the value.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -74,25 +76,25 @@ def fenchel_young_loss(
     **Arguments:**
 
     - `oracle`: solves the problem.
-    - `cost`: `[..., *problem]`, the prediction Ĉ; +inf forbids an entry.
+    - `cost`: `[..., *problem]`, the predicted costs Ĉ; +inf forbids an entry.
     - `target`: `[..., *problem]`, the wanted solution y*, or a mean of several. No gradient flows
-      to it. For `labelling_oracle` the smoothness of a mean is that of its rounded labels, 1 above
-      0.5: the loss is then off by a constant and may be negative; its gradient is right.
-    - `estimator`: the smoothing, with a `value`: [`Perturbed`][jaxmatch.estimators.Perturbed], or
-      for assignments [`Entropic`][jaxmatch.estimators.Entropic].
+      to it. For `labelling_oracle` the smoothness of a mean is computed from rounded labels (1
+      above 0.5). The loss is then off by a constant and may be negative; its gradient is correct.
+    - `estimator`: has a smoothed `value`: [`Perturbed`][jaxmatch.estimators.Perturbed] or, for
+      assignments, [`Entropic`][jaxmatch.estimators.Entropic].
     - `key`: a `jax.random` key, if the estimator draws noise.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss], in float32 for 16-bit floats
     and integers. It omits a constant, the convex conjugate of −z_σ at −y*. With noise of mean 0 its
-    expectation is at least 0, but few samples can give less. With `Entropic` and a solution as
-    target the constant is 0: the loss is at least 0, to `threshold`.
+    expectation is at least 0, but with few samples it may be negative. With `Entropic` and a
+    solution as target, the constant is 0 and the loss is at least 0, up to `threshold`.
 
     **Status:** if a solve fails, or the target is not finite or contains a forbidden entry, loss
-    and gradient are 0, and `num_unsolved` counts it.
+    and gradient are 0, and `num_unsolved` counts the problem.
 
-    **Gradient:** forward and reverse mode; the second derivative is minus the estimator's.
+    **Gradient:** forward and reverse mode; the Hessian is minus that of `estimator.value`.
 
-    **Time and memory:** the solves of one `estimator.value`, for the gradient as well.
+    **Time and memory:** the solves of one `estimator.value`; the gradient needs no further solve.
 
     **Raises:** `TypeError` if `oracle` or `estimator` has another type, `ValueError` for shapes
     that do not fit.
@@ -126,8 +128,8 @@ def spo_plus_loss(
 ) -> StructuredLoss:
     """The SPO+ loss ("smart predict, then optimize"), a convex upper bound on the regret.
 
-    `−z(2Ĉ − C) + 2<Ĉ, y(C)> − z(C)`, with the subgradient `2 (y(C) − y(2Ĉ − C))`. It is at least
-    the [`regret`][jaxmatch.losses.regret], convex in Ĉ, and 0 for Ĉ = C.
+    The loss is `−z(2Ĉ − C) + 2<Ĉ, y(C)> − z(C)`, with the subgradient `2 (y(C) − y(2Ĉ − C))`. It is
+    at least the [`regret`][jaxmatch.losses.regret], convex in Ĉ, and 0 for Ĉ = C.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -142,10 +144,10 @@ def spo_plus_loss(
     **Arguments:**
 
     - `oracle`: solves the problem, for costs of either sign. `cut_oracle` replaces negative costs
-      by 0; the loss is then not a bound.
-    - `cost`: `[..., *problem]`, the prediction Ĉ.
-    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
-    - `true_solution`: `[..., *problem]`, y(C) if it is known, which saves a solve.
+      by 0, and then the loss is not a bound.
+    - `cost`: `[..., *problem]`, the predicted costs Ĉ.
+    - `true_cost`: `[..., *problem]`, the true costs C. No gradient flows to it.
+    - `true_solution`: `[..., *problem]`, the solution y(C). It saves a solve.
 
     An entry that is +inf in one of the two costs is forbidden in both.
 
@@ -153,12 +155,13 @@ def spo_plus_loss(
     float32 for 16-bit floats and integers.
 
     **Status:** if a solve fails, or the given solution is not finite or contains a forbidden entry,
-    loss and gradient are 0, and `num_unsolved` counts it.
+    loss and gradient are 0, and `num_unsolved` counts the problem.
 
     **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Time and memory:** two solves, the second with a warm start from the first, or one with
-    `true_solution`; none for the gradient. The same costs give the same choice among ties.
+    **Time and memory:** two solves, the second with a warm start from the first; one solve if
+    `true_solution` is given. The gradient needs no further solve. Equal costs give equal
+    solutions, also if there are ties.
 
     **Raises:** `TypeError` if `oracle` has another type, `ValueError` for shapes that do not fit.
 
@@ -185,7 +188,7 @@ def _spo_plus(
 ) -> tuple[Array, Array]:
     reflected = over_allowed(2 * cost - true_cost, cost, true_cost)
     found = oracle.solve(reflected, best.warm_start)
-    # The formula's last two terms are <2Ĉ − C, y(C)>.
+    # The last two terms of the formula add up to <2Ĉ − C, y(C)>.
     loss = difference(oracle, reflected, best.y, found.y)
     return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * (best.y - found.y)
 
@@ -200,11 +203,11 @@ def perturbation_gradient_loss(
     strength: ArrayLike,
     central: bool = False,
 ) -> StructuredLoss:
-    """The difference quotient of the optimum towards the true costs: a continuous decision cost.
+    """The difference quotient of the optimum along the true costs: a continuous decision cost.
 
-    `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. With a smaller σ the loss
-    is smaller, and its limit is `<C, y(Ĉ)>`, the true cost of the decision. The smoothness term of
-    `labelling_oracle` is not part of it. Not convex.
+    The loss is `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. With a smaller
+    σ the loss is smaller, and its limit is `<C, y(Ĉ)>`, the true cost of the decision, without the
+    smoothness term of `labelling_oracle`. The loss is not convex.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -220,11 +223,11 @@ def perturbation_gradient_loss(
     **Arguments:**
 
     - `oracle`: solves the problem, for costs of either sign.
-    - `cost`: `[..., *problem]`, the prediction Ĉ.
-    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
+    - `cost`: `[..., *problem]`, the predicted costs Ĉ.
+    - `true_cost`: `[..., *problem]`, the true costs C. No gradient flows to it.
     - `strength`: σ > 0, a number or one per problem; may be traced. No gradient flows to it.
-    - `central`: `(z(Ĉ + σC) − z(Ĉ − σC)) / 2σ` instead, closer to the decision cost, but not a
-      bound on it; with the corresponding gradient.
+    - `central`: use `(z(Ĉ + σC) − z(Ĉ − σC)) / 2σ` and its gradient instead. This is closer to the
+      decision cost, but not an upper bound on it.
 
     An entry that is +inf in one of the two costs is forbidden in both.
 
@@ -232,12 +235,12 @@ def perturbation_gradient_loss(
     float32 for 16-bit floats and integers.
 
     **Status:** if a solve fails or σ is not positive, loss and gradient are 0, and `num_unsolved`
-    counts it.
+    counts the problem.
 
     **Gradient:** forward and reverse mode; a second derivative is an error.
 
-    **Time and memory:** two solves, the second with a warm start from the first; none for the
-    gradient. If the first solution is also optimal in the second solve, the gradient is 0.
+    **Time and memory:** two solves, the second with a warm start from the first. The gradient needs
+    no further solve. If the first solution is also optimal in the second solve, the gradient is 0.
 
     **Raises:** `TypeError` if `oracle` has another type, `ValueError` for shapes that do not fit.
 
@@ -278,14 +281,14 @@ def _difference(
 
     first = oracle.solve(moved(ahead))
     last = oracle.solve(moved(-behind), first.warm_start)
-    # The second solve may break ties differently; keep the first solution if it is as good.
+    # The second solve may break ties differently. Keep the first solution if it is equally good.
     stays = difference(oracle, moved(-behind), first.y, last.y) <= 0
     y, far = first.y, jnp.where(oracle.per_problem(stays), first.y, last.y)
     width = ahead + behind
     usable = first.solved & last.solved & (width > 0)
     width = jnp.where(width > 0, width, 1)
     gradient = (y - far) / per_problem(oracle, width, cost)
-    # Expanded to avoid cancellation of entries that both solutions share, for any width.
+    # Expanded, so that entries in which the solutions agree do not cause cancellation.
     mean = (
         per_problem(oracle, ahead, cost) * y + per_problem(oracle, behind, cost) * far
     ) / per_problem(oracle, width, cost)
@@ -305,10 +308,10 @@ def regret(
     key: Any = None,
     state: Any = None,
 ) -> Regret:
-    """The loss in true cost by deciding with predicted costs: `<C, y(Ĉ)> − z(C)`.
+    """The true cost of deciding with predicted costs, minus the optimum: `<C, y(Ĉ)> − z(C)`.
 
-    The standard measure of decision-focused learning. With an estimator it is a training loss with
-    the estimator's gradient; without one it has no gradient.
+    This is the standard measure of decision-focused learning. With an estimator it is a training
+    loss with the estimator's gradient. Without an estimator it has no gradient.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -323,25 +326,26 @@ def regret(
     **Arguments:**
 
     - `oracle`: solves the problem.
-    - `cost`: `[..., *problem]`, the prediction Ĉ.
-    - `true_cost`: `[..., *problem]`, C. No gradient flows to it.
-    - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]; its solution is used as
-      y(Ĉ), for some estimators a mean of several solutions. For `labelling_oracle` the smoothness
-      of a mean is that of its rounded labels.
+    - `cost`: `[..., *problem]`, the predicted costs Ĉ.
+    - `true_cost`: `[..., *problem]`, the true costs C. No gradient flows to it.
+    - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]. Its solution is used as
+      y(Ĉ); some estimators return a mean of several solutions. For `labelling_oracle` the
+      smoothness of a mean is computed from rounded labels.
     - `key`, `state`: as in [`Estimator.solution`][jaxmatch.estimators.Estimator.solution].
 
     An entry that is +inf in one of the two costs is forbidden in both.
 
     **Returns:** a [`Regret`][jaxmatch.losses.Regret] in the dtype of the costs, float32 for 16-bit
-    floats and integers. Negative values by rounding are replaced by 0.
+    floats and integers. A regret that is negative by rounding is replaced by 0.
 
-    **Status:** if a solve fails, regret, optimum and gradient are 0, and `num_unsolved` counts it.
+    **Status:** if a solve fails, regret, optimum and gradient are 0, and `num_unsolved` counts the
+    problem.
 
     **Gradient:** the estimator's, with the true costs as cotangent. `Identity("none")` returns
-    minus the true costs unchanged, even if the decision is optimal. Smoothness has no derivative.
+    minus the true costs, even if the decision is optimal. The smoothness term has no gradient.
 
-    **Time and memory:** two solves, and those of the estimator. If the estimator's solution is the
-    exact one, a compiled step has no further solve: XLA merges equal native calls.
+    **Time and memory:** two solves, and the solves of the estimator. If the estimator returns the
+    exact solution, a compiled step needs only two: XLA merges equal native calls.
 
     **Raises:** `TypeError` if `oracle` or `estimator` has another type; `ValueError` for shapes
     that do not fit, or if an argument of the estimator is missing.
@@ -357,7 +361,7 @@ def regret(
     dtype = loss_dtype(cost, true_cost)
     converted, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     true_cost = lax.stop_gradient(true_cost)
-    # Before the estimator, so that forbidden entries get no gradient.
+    # This comes before the estimator, so that forbidden entries get no gradient.
     cost, true_cost = (over_allowed(x, cost, true_cost) for x in (cost, true_cost))
     best, found = converted.solve(true_cost), converted.solve(cost)
     if estimator is None:
@@ -367,7 +371,7 @@ def regret(
     optimum = objective(converted, true_cost, best.y)
     lost = difference(converted, true_cost, lax.stop_gradient(y), best.y)
     used = best.solved & found.solved & jnp.isfinite(optimum) & jnp.isfinite(lost)
-    # The derivative of <C, y> by y is all of C, but `dot` ignores entries where y is 0.
+    # The derivative of <C, y> with respect to y is C, but that of `dot` is 0 where y is 0.
     counts = converted.per_problem(used) & jnp.isfinite(true_cost)
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
     value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(converted.axes)

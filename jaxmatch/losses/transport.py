@@ -42,9 +42,9 @@ def earth_mover_distance(
 ) -> Float[Array, "..."]:
     """The least mean cost of moving one cloud of points onto another: earth mover's distance.
 
-    Exact, without regularisation; the weights of each cloud sum to 1. One distance for each
-    problem: all leading axes are batch, solved by one native call. `jnp.nanmean` is the loss of a
-    batch: it leaves out clouds without a distance, which `jnp.isnan` counts.
+    The cost is exact, without regularisation. The weights of each cloud are scaled to sum to 1. All
+    leading axes are batch: one native call solves all problems. For the loss of a batch use
+    `jnp.nanmean`, which leaves out problems without a distance; `jnp.isnan` finds them.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jnp.array([[0.0, 0.0], [4.0, 0.0]])
@@ -62,9 +62,9 @@ def earth_mover_distance(
       of 32 bits are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
       Default: all points weigh the same.
-    - `metric`: `"sqeuclidean"` (the distance is then W₂²), `"euclidean"` (W₁), `"l1"`, `"cosine"`,
-      see [Methods][point-methods]; or a function of x and y that returns costs `[..., n, m]`, for
-      any leading axes.
+    - `metric`: `"sqeuclidean"` (the result is W₂²), `"euclidean"` (the result is W₁), `"l1"` or
+      `"cosine"`, see [Methods][point-methods]; or a function of x and y that returns costs
+      `[..., n, m]`, for any leading axes.
     - `x_mask`, `y_mask`: bool, broadcast to `[..., n]` and `[..., m]`; False is padding.
     - `method`: as in [`solve_transport`][jaxmatch.solve_transport].
 
@@ -74,12 +74,12 @@ def earth_mover_distance(
     `"cosine"` also at the origin), weights that are negative or not finite, and clouds without an
     unmasked point of positive weight.
 
-    **Gradient:** with respect to both clouds and to whatever `metric` closes over, that of the
-    costs at a fixed plan; with respect to weights, the duals. 0 for pairs at the same place under
-    `"euclidean"`. Second derivatives are those at a fixed plan; across points and weights they are
-    an error.
+    **Gradient:** for points, and for all arrays that `metric` closes over, the gradient of the
+    costs at a fixed plan; for weights, the duals. With `"euclidean"` the gradient of pairs at the
+    same place is 0. Second derivatives treat the plan as fixed. Mixed second derivatives, with
+    respect to points and weights, are an error.
 
-    **Raises:** `ValueError` for shapes that do not fit, clouds of no points, and unknown names.
+    **Raises:** `ValueError` for shapes that do not fit, empty clouds, and unknown names.
 
     **Source:** Rubner, Tomasi and Guibas, *The earth mover's distance as a metric for image
     retrieval*, IJCV 40 (2000).
@@ -131,11 +131,11 @@ def earth_mover_distance(
 def _value_jvp(
     problem: tuple[Array, Array], tangents: tuple[Array, Array], solution: tuple[Array, Array]
 ) -> Float[Array, "..."]:
-    """The derivative along points is that of the moved pairs; along weights, the solver's."""
+    """The derivative: along points from the costs of moved pairs, along weights from the solver."""
     (pairs, value), (share, used) = problem, solution
     dot = jnp.zeros_like(value)
     if not is_constant(tangents[0]):
-        # `where` around both: its transpose blocks NaN cotangents, and 0 times infinity.
+        # `where` around both factors: its transpose blocks NaN cotangents and 0 times infinity.
         plan = jnp.where(used, fixed_along(share, value, ACROSS), 0)
         dot += (plan * jnp.where(used, tangents[0], 0)).sum(-1)
     if not is_constant(tangents[1]):
@@ -144,16 +144,16 @@ def _value_jvp(
 
 
 def _is_fast_without_matrix(x: Array, y: Array) -> bool:
-    """Whether the CPU keeps all costs in its cache, or computes them as fast as it loads them."""
+    """Whether a CPU can cache all costs, or computes them as fast as it would load them."""
     (n, d), m = x.shape[-2:], y.shape[-2]
     return n * m * x.dtype.itemsize <= most("assignment.points.cached_bytes") or d <= 4
 
 
 def _masses(x_side: Side, y_side: Side) -> tuple[Array, Array, Array, Array]:
-    """Supply, demand, their sum, and whether both sides have a mass."""
+    """Supply, demand, the total of each, and whether both sides have valid positive mass."""
     xp = x_side.xp
     if x_side.weight is None and y_side.weight is None:
-        # Every point of a side has as many units as the other side has points.
+        # Each point of x has as many units of mass as y has points, and vice versa.
         rows, cols = x_side.count(), y_side.count()
         if x_side.mask is None and y_side.mask is None:
             common = math.gcd(x_side.size, y_side.size)
@@ -180,7 +180,7 @@ def _check_clouds(x: Array, y: Array, metric: Metric) -> None:
 
 
 def _sanitized(points: Array, side: Side) -> Array:
-    """Points with zeros where masked, which keeps padding out of costs and derivatives."""
+    """Points with zeros where masked. This keeps padding out of costs and derivatives."""
     if side.mask is None:
         return points
     mask, points = same_rank(side.mask[..., None], points)
@@ -189,7 +189,7 @@ def _sanitized(points: Array, side: Side) -> Array:
 
 @compiled(static_argnames="metric")
 def _distances(x: Array, y: Array, metric: str) -> Float[Array, "... n m"]:
-    # Compiled, as an array of size n·m·d is not stored then.
+    # Compiled, so that XLA does not store an array of size n·m·d.
     return distances(x[..., :, None, :], y[..., None, :, :], metric)
 
 
@@ -210,7 +210,7 @@ def _costs(x: Array, y: Array, metric: Metric) -> Array:
 def _pair_costs(
     x: Array, y: Array, rows: Int[Array, "... k"], cols: Int[Array, "... k"], metric: Metric
 ) -> Float[Array, "... k"]:
-    """The costs of pairs, where −1 is repeated as the first pair, whose derivative is finite."""
+    """The costs of pairs. An index −1 is replaced by the first pair, to keep derivatives finite."""
 
     def ends(points: Array, index: Array) -> Array:
         points = jnp.broadcast_to(points, (*index.shape[:-1], *points.shape[-2:]))

@@ -1,4 +1,4 @@
-"""Wasserstein distances on a line, of samples and of histograms: sorting, no solver."""
+"""Wasserstein distances on a line, of samples and of histograms, by sorting without a solver."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def wasserstein_1d(
 ) -> Float[Array, "..."]:
     """The Wasserstein distance `W_p^p` of samples on a line, by sorting.
 
-    The integral of `|Q_x(t) − Q_y(t)|^p` over t from 0 to 1, where Q are the quantile functions.
-    For p = 1 this is `scipy.stats.wasserstein_distance`. For p > 1 it is the p-th power, as in
-    `ot.wasserstein_1d`: take the p-th root for a metric.
+    It is the integral of `|Q_x(t) − Q_y(t)|^p` over t from 0 to 1, where Q_x and Q_y are the
+    quantile functions. For p = 1 this is `scipy.stats.wasserstein_distance`. For p > 1 it is the
+    p-th power of the distance, as in `ot.wasserstein_1d`; take the p-th root for a metric.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> x, y = jnp.array([3.0, 0.0, 1.0]), jnp.array([5.0, 6.0, 8.0])
@@ -37,17 +37,17 @@ def wasserstein_1d(
     - `x`, `y`: `[..., n]` and `[..., m]`, in any order; leading axes broadcast. Half precision and
       integers of 32 bits are computed in float32.
     - `x_weight`, `y_weight`: `[..., n]` and `[..., m]`, not negative; each is divided by its sum.
-      Default: all samples weigh the same. A sample of weight 0 does not exist, but must be finite.
+      Default: all samples weigh the same. A sample of weight 0 is ignored, but must be finite.
     - `p`: at least 1.
 
     **Returns:**
 
-    `[...]`, in the promoted dtype. +inf, with gradient 0, if samples of one side are infinite. NaN,
-    with gradient 0, if both sides have samples at the same infinity, for samples that are NaN, and
-    for weights that are not finite, negative, or sum to 0.
+    `[...]`, in the promoted dtype. NaN, with gradient 0, if both sides have samples at the same
+    infinity, if an infinite sample has weight 0, if a sample is NaN, or if weights are not finite,
+    negative, or sum to 0. Otherwise +inf, with gradient 0, if a sample is infinite.
 
-    **Gradient:** with respect to samples and weights, by automatic differentiation: samples that
-    are paired by their quantiles are pulled together.
+    **Gradient:** with respect to samples and weights, by automatic differentiation. Gradient
+    descent pulls together samples that are paired by their quantiles.
 
     **Time and memory:** O((n + m) log(n + m)) and O(n + m). No solver.
 
@@ -75,7 +75,7 @@ def wasserstein_1d(
     else:
         x, y, a, b = (_expand(z, batch).astype(x.dtype) for z in (x, y, a, b))
         value = _quantile_integral(x, a, y, b, p)
-    # Outside of a trace a choice of two numbers has 64 bits.
+    # `far` may be float64: NumPy's `where` of two Python floats is.
     return xp.where(sound, xp.where(finite, value, far.astype(value.dtype)), xp.nan)
 
 
@@ -90,7 +90,7 @@ def histogram_distance(
 ) -> Float[Array, "..."]:
     """The Wasserstein distance `W_p^p` of two histograms on the same bins of a line.
 
-    For p = 1 the area between the cumulative histograms, `Σ |A_k − B_k| (t_{k+1} − t_k)`.
+    For p = 1 it is the area between the cumulative histograms, `Σ |A_k − B_k| (t_{k+1} − t_k)`.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> a, b = jnp.array([1.0, 0.0, 0.0, 1.0]), jnp.array([0.0, 2.0, 0.0, 0.0])
@@ -99,14 +99,15 @@ def histogram_distance(
     >>> jm.losses.histogram_distance(a, b, jnp.array([0.0, 0.5, 1.0, 1.5]))
     Array(0.75, dtype=float32)
 
-    Bins in a plane or with other costs: [`solve_transport`][jaxmatch.solve_transport] with the
+    For bins in a plane, or other costs, use [`solve_transport`][jaxmatch.solve_transport] with the
     costs between bins.
 
     **Arguments:**
 
     - `a`, `b`: `[..., k]`, not negative; leading axes broadcast. Each is divided by its sum. Half
       precision and integers of 32 bits are computed in float32.
-    - `positions`: `[k]` or `[..., k]`, where the bins are, in any order. Default: 0, 1, 2, ...
+    - `positions`: `[k]` or `[..., k]`, the positions of the bins, in any order. Default: 0, 1, 2,
+      ...
     - `p`: at least 1; above 1 the result is the p-th power of the distance.
 
     **Returns:**
@@ -166,9 +167,10 @@ def _finite(x: Num[Array, "... n"]) -> Bool[Array, "..."]:
 
 
 def _far_apart(x: Array, a: Array, y: Array, b: Array) -> Float[Array, "..."]:
-    """The distance if a sample is not finite: +inf, or NaN where there is none.
+    """The distance if a sample is not finite: +inf, or NaN where it is undefined.
 
-    Infinite samples of both sides have no distance, nor have those of weight 0.
+    It is undefined if a sample is NaN, if an infinite sample has weight 0, or if both sides have
+    samples at the same infinity.
     """
     xp = module_of(x, a, y, b)
     undefined = xp.zeros(x.shape[:-1], bool)
@@ -180,7 +182,7 @@ def _far_apart(x: Array, a: Array, y: Array, b: Array) -> Float[Array, "..."]:
 
 
 def _magnitude(x: Array) -> Array:
-    """|x|, with the derivative 0 at 0, where JAX takes 1."""
+    """|x|, with derivative 0 at 0. (The derivative of JAX's `abs` is 1 there.)"""
     xp = module_of(x)
     return xp.where(x == 0, 0, xp.abs(x))
 
@@ -196,7 +198,7 @@ def _power(difference: Array, p: float) -> Array:
 
 
 def _quantile_integral(x: Array, a: Array, y: Array, b: Array, p: float) -> Float[Array, "..."]:
-    """The integral over quantiles of |x − y|^p, for weights `a` and `b` of any sum."""
+    """The integral of |Q_x(t) − Q_y(t)|^p over t, for weights `a` and `b` of any sum."""
     xp = module_of(x, a, y, b)
 
     def steps(values: Array, weight: Array) -> tuple[Array, Array]:
@@ -211,7 +213,8 @@ def _quantile_integral(x: Array, a: Array, y: Array, b: Array, p: float) -> Floa
     order = xp.argsort(level, -1, stable=True)
     level = xp.take_along_axis(level, order, -1)
     width = xp.diff(level, axis=-1, prepend=xp.zeros_like(level[..., :1]))
-    # Before a level, the quantile of x is the value after all smaller levels of x.
+    # On the interval that ends at a level, the quantile of x is the sorted sample whose index is
+    # the number of earlier levels of x.
     of_x = order < n
     before = xp.cumsum(of_x, -1, dtype=xp.int32) - of_x.astype(xp.int32)
     at_x = xp.minimum(before, n - 1)
