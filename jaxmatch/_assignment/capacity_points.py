@@ -116,9 +116,7 @@ def solve_capacitated_assignment_points(
     )
     maximize, as_plan = bool(maximize), row_capacity is not None
     options = ("capacities of points", metric, maximize, method, as_plan)
-    place = place_of(x, y, *capacities, row_mask, col_mask, options=options)
-    if method == "xla":
-        place = place.by_jax()
+    place = place_of(x, y, *capacities, row_mask, col_mask, options=options, native=method != "xla")
     with place.precision():
         problem = _as_problem(x, y, metric, capacities, row_mask, col_mask, place)
         if place.native:

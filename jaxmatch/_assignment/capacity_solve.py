@@ -123,9 +123,7 @@ def solve_capacitated_assignment(
     )
     maximize, as_plan = bool(maximize), row_capacity is not None
     options = ("capacities", maximize, method, as_plan)
-    place = place_of(cost, *capacities, *others, options=options)
-    if method == "xla":
-        place = place.by_jax()
+    place = place_of(cost, *capacities, *others, options=options, native=method != "xla")
     with place.precision():
         problem = as_capacity_problem(cost, *capacities, *others, place=place)
         if place.native:

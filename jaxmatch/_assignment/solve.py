@@ -139,9 +139,8 @@ def solve_assignment(
     )
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     maximize = bool(maximize)
-    place = place_of(*arrays, options=(maximize, method))
-    if in_steps or method not in HERE:
-        place = place.by_jax()
+    native = method in HERE and not in_steps
+    place = place_of(*arrays, options=(maximize, method), native=native)
     with place.precision():
         problem = as_problem(*arrays, place=place, symbolic=method in UNSIZED)
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):

@@ -123,13 +123,15 @@ def _identity(device: Any) -> Callable[..., tuple[jax.Array, ...]]:
     return compiled(out_shardings=place)(identity)
 
 
-def place_of(*arrays: Any, options: Hashable = None) -> Place:
+def place_of(*arrays: Any, options: Hashable = None, native: bool = True) -> Place:
     """The place to solve a problem with these arrays, any of which may be None.
 
-    `options`: all other parameters of a compiled program; None if there is no native code. If the
-    first array is a JAX array, results are JAX arrays. Otherwise results are NumPy arrays if the
-    problem is solved on this host, or if JAX would truncate its numbers to 32 bits.
+    `options`: all other parameters of a compiled program. `native`: whether native code solves it;
+    if `options` is None, none does. If the first array is a JAX array, results are JAX arrays.
+    Otherwise results are NumPy arrays if the problem is solved on this host, or if JAX would
+    truncate its numbers to 32 bits.
     """
+    options = options if native else None
     libraries.warn_without_cuda()
     device, committed = None, False
     for x in arrays:

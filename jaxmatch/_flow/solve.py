@@ -189,17 +189,10 @@ def _solve_in_place(
     """Solves by JAX or on this host. `reverse`: solves from sink to source, with reversed edges."""
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
-    leaves = jax.tree.leaves(network)
-    place = place_of(
-        capacity,
-        source,
-        sink,
-        *leaves,
-        options=(network.layout, reverse, method, options, steps),
-    )
+    arrays = (capacity, source, sink, *jax.tree.leaves(network))
+    of_program = (network.layout, reverse, method, options, steps)
     solver = METHODS[method].cpu
-    if solver is None:
-        place = place.by_jax()
+    place = place_of(*arrays, options=of_program, native=solver is not None)
     with place.precision():
         problem = _as_problem(network, capacity, source, sink, place)
         if place.native and solver is not None:

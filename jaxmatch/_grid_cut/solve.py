@@ -101,10 +101,9 @@ def grid_cut(
         as_given("sink_capacity", sink_capacity),
         as_given("pairwise", pairwise),
     )
-    place = place_of(*capacities, options=(connectivity, method, nearest))
     solver = _METHODS[method].cpu
-    if solver is None:
-        place = place.by_jax()
+    options = (connectivity, method, nearest)
+    place = place_of(*capacities, options=options, native=solver is not None)
     with place.precision():
         arrays = as_capacities(*capacities, connectivity, place)
         if place.native and solver is not None:

@@ -90,9 +90,8 @@ def k_best_assignments(
     cost = as_given("cost", cost)
     masks = all_given(row_mask=row_mask, col_mask=col_mask)
     maximize = bool(maximize)
-    place = place_of(cost, *masks, options=("k_best", k, maximize, method))
-    if method == "xla":
-        place = place.by_jax()
+    options = ("k_best", k, maximize, method)
+    place = place_of(cost, *masks, options=options, native=method != "xla")
     with place.precision():
         problem = as_problem(cost, *masks, place=place, symbolic=method != "xla")
         if place.native:

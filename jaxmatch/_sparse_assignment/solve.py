@@ -108,9 +108,7 @@ def solve_sparse_assignment(
     )
     maximize = bool(maximize)
     options = ("sparse", graph.shape, maximize, cardinality, method)
-    place = place_of(cost, *given, *jax.tree.leaves(graph), options=options)
-    if method == "xla":
-        place = place.by_jax()
+    place = place_of(cost, *given, *jax.tree.leaves(graph), options=options, native=method != "xla")
     with place.precision():
         if method == "xla":
             require_sizes(

@@ -111,9 +111,8 @@ def solve_transport_points(
     )
     maximize, masks = bool(maximize), (row_mask, col_mask)
     arrays = (x, y, *masses, partial, unmatched_cost, duals, *masks)
-    place = place_of(*arrays, options=("transport_points", metric, maximize, method))
-    if method == "xla":
-        place = place.by_jax()
+    options = ("transport_points", metric, maximize, method)
+    place = place_of(*arrays, options=options, native=method != "xla")
     with place.precision():
         problem, unmatched = as_point_problem(
             x, y, metric, tuple(masses), masks, partial, unmatched_cost, duals, place=place

@@ -106,9 +106,8 @@ def solve_transport(
         unmatched_cost=unmatched_cost,
     )
     maximize = bool(maximize)
-    place = place_of(cost, *given, options=("transport", maximize, method))
-    if method == "xla":
-        place = place.by_jax()
+    options = ("transport", maximize, method)
+    place = place_of(cost, *given, options=options, native=method != "xla")
     with place.precision():
         problem = as_problem(cost, *given[:-1], place=place, symbolic=method != "xla")
         unmatched = as_unmatched_cost(given[-1], problem, place)
