@@ -39,6 +39,7 @@ from jaxmatch._flow.check import FlowCheck as FlowCheck
 from jaxmatch._flow.check import check_flow as check_flow
 from jaxmatch._flow.cut_check import MinimumCutCheck as MinimumCutCheck
 from jaxmatch._flow.cut_check import check_minimum_cut as check_minimum_cut
+from jaxmatch._flow.methods import FlowOptions as FlowOptions
 from jaxmatch._flow.network import FlowNetwork as FlowNetwork
 from jaxmatch._flow.solve import maximum_flow as maximum_flow
 from jaxmatch._flow.solve import minimum_cut as minimum_cut
@@ -53,6 +54,7 @@ from jaxmatch._library.libraries import has_cuda_library as has_cuda_library
 from jaxmatch._matching.check import MatchingCheck as MatchingCheck
 from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
+from jaxmatch._matching.options import MatchingOptions as MatchingOptions
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
 from jaxmatch._show_config import show_config as show_config
 from jaxmatch._sparse_assignment.check import (
@@ -82,10 +84,12 @@ __all__ = [
     "Flow",
     "FlowCheck",
     "FlowNetwork",
+    "FlowOptions",
     "KBestAssignments",
     "KBestCheck",
     "Matching",
     "MatchingCheck",
+    "MatchingOptions",
     "MinimumCut",
     "MinimumCutCheck",
     "Status",

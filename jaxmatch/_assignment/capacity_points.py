@@ -22,7 +22,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.native_capacities import capacities as native
 from jaxmatch._common.arguments import check_name
 from jaxmatch._common.cost_arguments import as_mask, broadcast
-from jaxmatch._common.distances import as_point_sets, directions
+from jaxmatch._common.distances import Metric, as_point_sets, directions
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.place import Place, current_place, in_full_precision, place_of
 from jaxmatch._common.result import CapacitatedAssignment, Transport
@@ -44,7 +44,7 @@ def solve_capacitated_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: None = None,
@@ -58,7 +58,7 @@ def solve_capacitated_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike,
@@ -73,7 +73,7 @@ def solve_capacitated_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike | None = None,
@@ -194,7 +194,7 @@ def check_capacitated_assignment_points(
     y: ArrayLike,
     result: CapacitatedAssignment | Transport,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike | None = None,

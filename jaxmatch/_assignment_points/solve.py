@@ -33,7 +33,7 @@ from jaxmatch._assignment_points.near_problem import as_near_problem
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.blocks import rows_from
 from jaxmatch._common.cost_arguments import as_mask
-from jaxmatch._common.distances import as_point_sets, directions, distances, recomputed
+from jaxmatch._common.distances import Metric, as_point_sets, directions, distances, recomputed
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision, place_of
@@ -79,7 +79,7 @@ def _solve_near_here(
     x: ArrayLike,
     y: ArrayLike,
     radius: ArrayLike,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     unmatched_cost: ArrayLike | None = None,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -111,7 +111,7 @@ def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -207,7 +207,7 @@ def check_assignment_points(
     y: ArrayLike,
     result: Assignment,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import jax
 import jax.core
@@ -75,6 +75,12 @@ def as_seconds(name: str, given: Any) -> float:
     if not 0 < seconds < math.inf:
         raise ValueError(f"`{name}` must be a positive number of seconds, got {given!r}{static}.")
     return seconds
+
+
+def choices_of(options: type) -> dict[str, tuple[Any, ...]]:
+    """The allowed values of the keys of a `TypedDict` whose types are literals."""
+    hints = get_type_hints(options)
+    return {name: get_args(hint) for name, hint in hints.items() if get_args(hint)}
 
 
 def as_options(

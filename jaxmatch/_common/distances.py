@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ from jaxmatch._common.typing import Array, ArrayLike, Float
 
 _MOST_DIFFERENCES = 2**18  # computed at once, to stay in a core's cache
 
-METRICS = ("sqeuclidean", "euclidean", "l1", "cosine")
+Metric = Literal["sqeuclidean", "euclidean", "l1", "cosine"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
 def as_points(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import jax
 import jax.numpy as jnp
 
+from jaxmatch._common.arguments import choices_of
 from jaxmatch._common.result import Flow
 from jaxmatch._common.typing import Array
 from jaxmatch._ffi.dispatch import Method, by_platform, mapped_first, rebatch, until_done
@@ -26,10 +27,32 @@ METHODS = {
     "xla": Method(cpu=None, cuda=None),
 }
 
-# The allowed values of options that are not numbers.
-CHOICES = {"tile": ("degree", 4, 8, 16, 32)}
-# The options of GPU solvers and their defaults. `cycle` is a number; with 0 the kernel decides.
-OPTIONS = {
+
+class FlowOptions(TypedDict, total=False):
+    """Options of [`maximum_flow`][jaxmatch.maximum_flow] on a GPU.
+
+    A plain dict; each method takes some of the keys, see [Methods][flow-methods].
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> network = jm.FlowNetwork.from_edges([0, 1], [1, 2], num_nodes=3)
+    >>> options: jm.FlowOptions = {"tile": 8}
+    >>> res = jm.maximum_flow(network, jnp.array([3, 2]), 0, 2, method="two_level", options=options)
+    >>> int(res.value)
+    2
+
+    **Options:**
+
+    - `tile`: of `"two_level"`, the number of threads for a node, or `"degree"`.
+    - `cycle`: rounds between two global relabellings; with 0 the kernel decides.
+    """
+
+    tile: Literal["degree", 4, 8, 16, 32]
+    cycle: int
+
+
+CHOICES = choices_of(FlowOptions)
+# The options of GPU solvers and their defaults.
+OPTIONS: dict[str, FlowOptions] = {
     "thread_centric": {"cycle": 0},
     "two_level": {"tile": "degree", "cycle": 0},
 }

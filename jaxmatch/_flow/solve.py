@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,14 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
-from jaxmatch._flow.methods import CHOICES, METHODS, OPTIONS, solve_flow, solve_here
+from jaxmatch._flow.methods import (
+    CHOICES,
+    METHODS,
+    OPTIONS,
+    FlowOptions,
+    solve_flow,
+    solve_here,
+)
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
 
 
@@ -30,7 +36,7 @@ def maximum_flow(
     sink: ArrayLike,
     *,
     method: str = "auto",
-    options: Mapping[str, Any] | None = None,
+    options: FlowOptions | None = None,
     steps_per_call: int | None = None,
 ) -> Flow:
     """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
@@ -57,7 +63,7 @@ def maximum_flow(
       dtypes are widened to 32 bits). +inf means an unbounded edge.
     - `source`, `sink`: nodes, integers that may be traced. Their shapes and the batch dimensions of
       `capacity` and of the network broadcast together.
-    - `method`, `options`: `"auto"`, or a name and a dict of [Methods][flow-methods].
+    - `method`, `options`: `"auto"`, or a name and options of [Methods][flow-methods].
     - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
 
     **Returns:** a [`Flow`][jaxmatch.Flow], verified by [`check_flow`][jaxmatch.check_flow]. `flow`
@@ -96,7 +102,7 @@ def minimum_cut(
     sink: ArrayLike,
     *,
     method: str = "auto",
-    nearest: str = "source",
+    nearest: Literal["source", "sink"] = "source",
 ) -> MinimumCut:
     """Find minimum cuts: [`maximum_flow`][jaxmatch.maximum_flow] without the flow.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +44,7 @@ def grid_cut(
     *,
     connectivity: int | None = None,
     method: str = "auto",
-    nearest: str = "source",
+    nearest: Literal["source", "sink"] = "source",
 ) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
 
-from jaxmatch._common.arguments import as_count, as_options, check_name
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.given import INTEGERS, as_given, is_of_kind, typed
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.indices import existing
@@ -25,6 +23,7 @@ from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
+from jaxmatch._matching.options import MatchingOptions, checked, with_defaults
 
 
 _METHODS = {
@@ -41,26 +40,7 @@ _METHODS = {
     "xla": Method(cpu=None, cuda=None),
 }
 
-_INITS = ("auto", "none", "cheap", "karp_sipser")
-# The allowed values of options that are not numbers.
-_CHOICES = {
-    "variant": ("first", "active", "shrink"),
-    "relabel": ("adaptive", "fixed"),
-    "kernel": ("gpubfs", "gpubfs_wr"),
-    "threads": ("ct", "mt"),
-    "alternate": ("paths", "roots"),
-}
-# The options of GPU solvers and their defaults, which are the best in their papers.
-_OPTIONS = {
-    "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
-    "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},
-    "apfb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "paths"},
-}
-# Defaults that depend on another option.
-_DEPENDENT_DEFAULTS = {
-    ("relabel", "fixed"): {"k": 10.0},
-    ("kernel", "gpubfs"): {"alternate": "paths"},
-}
+_Init = Literal["auto", "none", "cheap", "karp_sipser"]
 
 
 @unchecked
@@ -68,9 +48,9 @@ def maximum_bipartite_matching(
     graph: BipartiteGraph,
     *,
     method: str = "auto",
-    init: str = "auto",
+    init: _Init = "auto",
     warm_start: Matching | ArrayLike | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: MatchingOptions | None = None,
     steps_per_call: int | None = None,
 ) -> Matching:
     """Find maximum matchings of bipartite graphs, inside or outside of `jax.jit`.
@@ -90,7 +70,7 @@ def maximum_bipartite_matching(
 
     - `graph`: a [`BipartiteGraph`][jaxmatch.BipartiteGraph], or a batch of them from its `stack`
       or under `vmap`.
-    - `method`, `options`: `"auto"`, or a name and a dict of [Methods][matching-methods].
+    - `method`, `options`: `"auto"`, or a name and options of [Methods][matching-methods].
     - `init`: how to find the initial matching: `"none"`, `"cheap"`, `"karp_sipser"` or `"auto"`.
     - `warm_start`: an earlier [`Matching`][jaxmatch.Matching], or the column of each row, integers
       that broadcast to `[..., n]`. Pairs that are edges are kept, and `init` continues from there.
@@ -118,21 +98,15 @@ def maximum_bipartite_matching(
     """
     check_graph(graph)
     check_name("method", method, _METHODS)
-    check_name("init", init, _INITS)
-    known = _OPTIONS.get(method, {})
-    checked = as_options(method, options, known, _CHOICES, _as_positive)
-    if {("kernel", "gpubfs"), ("alternate", "roots")} <= {*checked}:
-        raise ValueError(
-            "`options`: alternate='roots' needs kernel='gpubfs_wr', the one that knows the roots, "
-            "got kernel='gpubfs'."
-        )
+    check_name("init", init, get_args(_Init))
+    chosen = checked(method, options)
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
     start: Any = warm_start
     start = start.col4row if is_of_kind(start, Matching) else start
     start = None if start is None else as_given("warm_start", start)
     init = "cheap" if init == "auto" and method != "auto" else init
     arrays = (graph.row_ptr, graph.col_ind, graph.col_ptr, graph.row_ind, start)
-    place = place_of(*arrays, options=(graph.shape, method, init, checked))
+    place = place_of(*arrays, options=(graph.shape, method, init, chosen))
     solver = _METHODS[method].cpu
     if not place.native or solver is None:
         return _solve(
@@ -140,30 +114,16 @@ def maximum_bipartite_matching(
             _as_start(start, graph),
             method=method,
             init=init,
-            options=checked,
+            options=chosen,
             steps=steps,
         )
-    solve = _native_solver("cpu", solver, init, checked, 0)
+    solve = _native_solver("cpu", solver, init, chosen, 0)
     graph = jax.tree.map(np.asarray, graph)
     return place.bring_home(solve(graph, _as_start(start, graph, place)))
 
 
 # ---------------------------------------------------------------------------------------------
 # Arguments
-
-
-def _as_positive(name: str, x: Any) -> float:
-    if not (isinstance(x, numbers.Real) and 0 < float(x) < math.inf):
-        raise ValueError(f"`{name}` must be a positive finite number, got {x!r}.")
-    return float(x)
-
-
-def _with_defaults(solver: str, options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The options of a GPU solver, with defaults for those that are not given."""
-    defaults: dict[str, Any] = dict(_OPTIONS.get(solver, {}))
-    for item in options:
-        defaults |= _DEPENDENT_DEFAULTS.get(item, {})
-    return defaults | dict(options)
 
 
 def _as_start(
@@ -229,7 +189,7 @@ def _native_solver(
         native.matching,
         method=solver,
         init=init,
-        options=_with_defaults(solver, options) if platform == "cuda" else dict(options),
+        options=with_defaults(solver, options) if platform == "cuda" else dict(options),
         platform=platform,
     )
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch._common.arguments import check_name
-from jaxmatch._common.distances import METRICS, distances
+from jaxmatch._common.distances import METRICS, Metric, distances
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, instantiated, is_constant
 from jaxmatch._common.place import place_of
@@ -44,7 +44,7 @@ def solve_transport_points(
     supply: ArrayLike,
     demand: ArrayLike,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     maximize: bool = False,
     partial: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial as bind
 
+from jaxmatch._common.distances import Metric
 from jaxmatch._common.gradient import apart
 from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.proof import constant, over_problems
@@ -32,7 +33,7 @@ def check_transport_points(
     demand: ArrayLike,
     result: Transport,
     *,
-    metric: str = "sqeuclidean",
+    metric: Metric = "sqeuclidean",
     maximize: bool = False,
     partial: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,

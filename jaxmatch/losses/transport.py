@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._assignment.solve import solve_assignment
-from jaxmatch._common.distances import METRICS, constant, directions, distances, pairwise
+from jaxmatch._common.distances import METRICS, Metric, constant, directions, distances, pairwise
 from jaxmatch._common.eager import outside_of_jit
 from jaxmatch._common.gradient import envelope_value, fixed_along, is_constant
 from jaxmatch._common.promotion import last_iota, module_of, same_rank
@@ -24,7 +24,7 @@ from jaxmatch.losses._weights import Side, as_floats, broadcast_batches
 from jaxmatch.losses.hungarian import gather_matched
 
 
-Metric = str | Callable[[Array, Array], Array]
+_Metric = Metric | Callable[[Array, Array], Array]
 
 
 @unchecked
@@ -35,7 +35,7 @@ def earth_mover_distance(
     x_weight: ArrayLike | None = None,
     y_weight: ArrayLike | None = None,
     *,
-    metric: Metric = "sqeuclidean",
+    metric: _Metric = "sqeuclidean",
     x_mask: ArrayLike | None = None,
     y_mask: ArrayLike | None = None,
     method: str = "auto",
@@ -112,7 +112,7 @@ def earth_mover_distance(
     else:
         supply, demand, total, sound = _masses(x_side, y_side)
         given = {"row_mask": x_side.mask, "col_mask": y_side.mask, "method": method}
-        if isinstance(metric, str) and metric != "cosine" and _is_fast_without_matrix(x, y):
+        if not callable(metric) and metric != "cosine" and _is_fast_without_matrix(x, y):
             points = constant(x), constant(y)
             res = solve_transport_points(*points, supply, demand, metric=metric, **given)
         else:
@@ -170,7 +170,7 @@ def _masses(x_side: Side, y_side: Side) -> tuple[Array, Array, Array, Array]:
     return supply, demand, xp.ones((), result_float()), has_supply & has_demand
 
 
-def _check_clouds(x: Array, y: Array, metric: Metric) -> None:
+def _check_clouds(x: Array, y: Array, metric: _Metric) -> None:
     fits = x.ndim >= 2 and y.ndim >= 2 and x.shape[-2] > 0 and y.shape[-2] > 0
     if not fits or (not callable(metric) and x.shape[-1] != y.shape[-1]):
         raise ValueError(
@@ -193,7 +193,7 @@ def _distances(x: Array, y: Array, metric: str) -> Float[Array, "... n m"]:
     return distances(x[..., :, None, :], y[..., None, :, :], metric)
 
 
-def _costs(x: Array, y: Array, metric: Metric) -> Array:
+def _costs(x: Array, y: Array, metric: _Metric) -> Array:
     if isinstance(metric, str):
         if module_of(x, y) is jnp:
             return _distances(x, y, metric)
@@ -208,7 +208,7 @@ def _costs(x: Array, y: Array, metric: Metric) -> Array:
 
 
 def _pair_costs(
-    x: Array, y: Array, rows: Int[Array, "... k"], cols: Int[Array, "... k"], metric: Metric
+    x: Array, y: Array, rows: Int[Array, "... k"], cols: Int[Array, "... k"], metric: _Metric
 ) -> Float[Array, "... k"]:
     """The costs of pairs. An index −1 is replaced by the first pair, to keep derivatives finite."""
 

@@ -370,13 +370,19 @@ def test_over_devices(switch, kind):
 # Matchings, flows, cuts
 
 
-@case("maximum_bipartite_matching", "check_matching", "MatchingCheck", inputs=graph)
+@case(
+    "maximum_bipartite_matching", "MatchingOptions", "check_matching", "MatchingCheck",
+    inputs=graph,
+)  # fmt: skip
 def matched(graph):
     res = jm.maximum_bipartite_matching(graph, warm_start=np.array([1, -1, -1]))
     twin = jm.maximum_bipartite_matching(graph, method="xla").cardinality
     by_flow = jm.maximum_bipartite_matching(graph, method="flow").cardinality
     start = jm.maximum_bipartite_matching(graph, method="init_only")
-    return res, jm.check_matching(graph, res), twin, by_flow, jm.check_matching(graph, start)
+    options: jm.MatchingOptions = {"k": 0.5}
+    pushed = jm.maximum_bipartite_matching(graph, method="push_relabel", options=options)
+    checks = jm.check_matching(graph, res), jm.check_matching(graph, start)
+    return res, *checks, twin, by_flow, pushed.cardinality
 
 
 @case("Matching", "Matching.empty", "Matching.replace")
@@ -423,12 +429,14 @@ def flowing(network, capacity):
     return res, check, slope
 
 
-@case("maximum_flow", "check_flow", inputs=flows)
+@case("maximum_flow", "FlowOptions", "check_flow", inputs=flows)
 def flowing_integers(network, capacity):
+    options: jm.FlowOptions = {"tile": 8}
     whole = jnp.where(jnp.isfinite(capacity), capacity, 7).astype(jnp.int32)
     res = jm.maximum_flow(network, whole, 0, np.array([3, 3, 0]))
     twin = jm.maximum_flow(network, capacity, 0, 3, method="xla")
-    return res, jm.check_flow(network, whole, 0, 3, res), twin
+    tiled = jm.maximum_flow(network, whole, 0, 3, method="two_level", options=options).value
+    return res, jm.check_flow(network, whole, 0, 3, res), twin, tiled
 
 
 @case("minimum_cut", "MinimumCut", "check_minimum_cut", "MinimumCutCheck", inputs=flows)
