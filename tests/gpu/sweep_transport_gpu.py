@@ -51,12 +51,13 @@ def solve_and_check(
     numbers, so that one program checks results of all dtypes.
     """
     result = jax.tree.map(np.asarray, solve(*map(jnp.asarray, arrays), **given))
-    assert (result.status == jm.Status.OPTIMAL).all()
+    problem = [f"{x.dtype}{[*x.shape]}" for x in arrays], given, result
+    assert (result.status == jm.Status.OPTIMAL).all(), problem
     if check_singles:
         arrays = tuple(x.astype(np.float32) for x in arrays)
     with jax.default_device(jax.devices("cpu")[0]):
         proof = jax.tree.map(np.asarray, check(*arrays, result, **given))
-    assert proof.valid.all() and (proof.gap <= tolerance).all(), proof
+    assert proof.valid.all() and (proof.gap <= tolerance).all(), (proof, *problem)
     return result.status.size
 
 
