@@ -1,9 +1,11 @@
 """A map of all solvers: problems drawn at random, on a GPU, on one core, and by others.
 
-    python -m benchmarks.map [--seed S] [--count N] [--quick] [--rows PATTERN] [--out FOLDER]
+    python -m benchmarks.map [--seed S] [--count N] [--workers W] [--quick] [--rows PATTERN]
+                             [--out FOLDER]
 
 Times are wall milliseconds of one call: jitted on the GPU, and outside of `jit` on one core of its
-host. Peers solve one problem after another on that core. Every answer is checked by its `check_*`
+host. Peers solve one problem after another on that core. With several workers so many cores are
+busy at a time, each with problems of its own. Every answer is checked by its `check_*`
 function, and all values are compared. Without a GPU only the core and its peers are timed. Prints
 the worst rows, the geometric mean of each solver, and how many rows above 1 ms on the core take a
 GPU longer. Writes `map_gpu.json` and `.png`, or `map_cpu`.
@@ -11,84 +13,20 @@ GPU longer. Writes `map_gpu.json` and `.png`, or `map_cpu`.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import math
 from pathlib import Path
-from typing import Any
 
 import jax
-import numpy as np
 from tqdm import tqdm
 
 from benchmarks.common import options, plots, record
-from benchmarks.common.record import Row, ratio
-from benchmarks.common.timing import one_core, timed
-from benchmarks.map.draws import DRAW, Draw, draw
+from benchmarks.common.record import Row
+from benchmarks.map.draws import DRAW
+from benchmarks.map.measure import Task, answers, on_the_gpu
 
 
 LEAST_CORE_MS = 1.0  # below that a call to a GPU is most of the time
 QUICK_ELEMENTS = 2**20
-
-
-def once(call: Callable[[], Any], least: int = 3, budget: float = 1.0) -> tuple[Any, float]:
-    """The result of a call and the median of its milliseconds; one run if it is long."""
-    times: list[float] = []
-    result = None
-    while not times or (len(times) < least and sum(times) < 1e3 * budget):
-        start = time.perf_counter()
-        result = call()
-        times.append(1e3 * (time.perf_counter() - start))
-    return result, float(np.median(times))
-
-
-def measure(given: Draw, on_gpu: bool, with_peers: bool) -> Row:
-    row: Row = {"solver": given.solver, "problem": given.what, "gpu_ms": None}
-    with one_core(), jax.default_device(jax.devices("cpu")[0]):
-        given.solve(*given.arrays)  # what is prepared or compiled once
-        found, row["core_ms"] = once(lambda: jax.block_until_ready(given.solve(*given.arrays)))
-    values = np.asarray(getattr(found, given.value), np.float64)
-    check = given.check(*given.arrays, found)
-    assert np.asarray(check.valid).all(), f"{given.solver}, {given.what}: the core's answer"
-    if on_gpu:
-        solve = jax.jit(given.solve)
-        other, row["gpu_ms"] = timed(solve, *jax.device_put(given.arrays), least=3)
-        _compare(given, values, np.asarray(getattr(other, given.value), np.float64), "a GPU")
-        check = given.check(*given.arrays, jax.tree.map(np.asarray, other))
-        assert np.asarray(check.valid).all(), f"{given.solver}, {given.what}: the GPU's answer"
-    row["gpu/core"] = ratio(row["gpu_ms"], row["core_ms"])
-    for name, solve in (given.peers or {}).items() if with_peers else ():
-        theirs, row[f"{name}_ms"] = _by_peer(given, solve)
-        _compare(given, values, theirs, name)
-    every = [ms for name, ms in row.items() if name.endswith("_ms") and name[:4] not in OURS]
-    row["peer_ms"] = min(every, default=None)
-    row["core/peer"] = ratio(row["core_ms"], row["peer_ms"])
-    return row
-
-
-OURS = ("gpu_", "core")
-
-
-def _by_peer(given: Draw, solve: Callable[..., float]) -> tuple[np.ndarray, float]:
-    count = given.problems
-
-    def all_of_them() -> list[float]:
-        if count is None:
-            return [solve(*given.arrays)]
-        return [solve(*(x[k] for x in given.arrays)) for k in range(count)]
-
-    with one_core():
-        values, ms = once(all_of_them)
-    return np.asarray(values if count is not None else values[0]), ms
-
-
-def _compare(given: Draw, ours: np.ndarray, theirs: np.ndarray, who: str) -> None:
-    scale = np.abs(np.nan_to_num(given.arrays[0])).max() if _is_array(given.arrays[0]) else 1
-    words = f"{given.solver}, {given.what}: {who} found another value"
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6 * scale, err_msg=words)
-
-
-def _is_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray)
 
 
 def summary(rows: list[Row]) -> list[Row]:
@@ -134,21 +72,23 @@ def main() -> None:
     parser = options.parser(__doc__, "few rows, of at most 2^20 numbers", selects=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--workers", type=int, default=1, help="cores that solve at a time")
     args = options.parse(parser)
     on_gpu = jax.default_backend() == "gpu"
     name = "map_gpu" if on_gpu else "map_cpu"
     packages = ["jax", "jaxlib", "numpy", "scipy", "lapx", "POT", "ortools"]
     content: Row = (record.gpu() if on_gpu else {}) | record.environment(packages)
-    content |= {"seed": args.seed, "rows": []}
+    content |= {"seed": args.seed, "workers": args.workers, "rows": []}
     rows: list[Row] = content["rows"]
-    for make in tqdm(draw(args.seed, 40 if args.quick else args.count)):
-        given = make()
-        size = sum(x.size for x in given.arrays if _is_array(x))
-        if not args.rows.search(f"{given.solver} {given.what}"):
+    count, most = (40, QUICK_ELEMENTS) if args.quick else (args.count, math.inf)
+    tasks = [Task(args.seed, k, args.rows, most, args.peers) for k in range(count)]
+    found = tqdm(answers(tasks, args.workers), total=count)
+    for task, answer in zip(tasks, found, strict=True):
+        if answer is None:
             continue
-        if args.quick and size > QUICK_ELEMENTS:
-            continue
-        rows.append(measure(given, on_gpu, args.peers))
+        if on_gpu:
+            on_the_gpu(task, answer)
+        rows.append({"gpu/core": None} | answer.row)
         content["summary"] = summary(rows)
         record.write_json(args.out, name, content)  # a run may be cut off
     column = "gpu/core" if on_gpu else "core/peer"

@@ -61,6 +61,11 @@ def _batch(rng: Rng, name: str, b: int, n: int) -> np.ndarray:
     return drawn[np.arange(b) % len(drawn)]
 
 
+def _bound(known: dict[str, Peer], *first: Any) -> dict[str, Peer]:
+    """The peers with their first arguments."""
+    return {name: partial(peer, *first) for name, peer in known.items()}
+
+
 def _text(b: int, n: int, m: int) -> str:
     return f"{b} x ({n} x {m})" if b > 1 else f"{n} x {m}"
 
@@ -171,7 +176,10 @@ def capacities(rng: Rng) -> Draw:
         given["col_minimum"] = n // m
     solve = partial(jm.solve_capacitated_assignment, **given)
     check = partial(jm.check_capacitated_assignment, **given)
-    return Draw("capacities", f"features {option} {n} x {m}", (cost,), solve, check)
+    # Peers have no minima.
+    others = {} if option else _bound(peers.CAPACITIES, given["col_capacity"])
+    what = f"features {option} {n} x {m}"
+    return Draw("capacities", what, (cost,), solve, check, peers=others)
 
 
 def sparse(rng: Rng) -> Draw:
@@ -185,12 +193,16 @@ def sparse(rng: Rng) -> Draw:
     cost = (distance.ravel() ** 2)[order].astype(np.float32)
     option = _pick(rng, ["maximum", "gated"])
     given: dict[str, Any] = {"cardinality": "maximum"}
+    others: dict[str, Peer] = {}
     if option == "gated":
-        given = {"unmatched_cost": float(np.quantile(cost, 0.7))}
+        price = float(np.float32(np.quantile(cost, 0.7)))
+        given = {"unmatched_cost": price}
+        edges = np.stack([rows, cols.ravel()], 1)[order]
+        others = {"scipy": partial(peers.scipy_gated, edges, n, price)}
     solve = partial(jm.solve_sparse_assignment, graph, **given)
     check = partial(jm.check_sparse_assignment, graph, **given)
     what = f"{k} nearest in {d} dimensions {option} {n}"
-    return Draw("sparse assignment", what, (cost,), solve, check)
+    return Draw("sparse assignment", what, (cost,), solve, check, peers=others)
 
 
 def k_best(rng: Rng) -> Draw:
@@ -235,10 +247,8 @@ def flow(rng: Rng) -> Draw:
     def check(capacity: Any, result: Any) -> Any:
         return jm.check_flow(network, capacity, 0, n - 1, result)
 
-    others = {name: partial(peer, edges, n) for name, peer in peers.FLOW.items()}
-    return Draw(
-        "flow", f"random {n}, {len(edges)} arcs", (capacity,), solve, check, "value", others
-    )
+    what, others = f"random {n}, {len(edges)} arcs", _bound(peers.FLOW, edges, n)
+    return Draw("flow", what, (capacity,), solve, check, "value", others)
 
 
 def grid_cut(rng: Rng) -> Draw:

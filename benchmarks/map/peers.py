@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
+from scipy.sparse.csgraph import (
+    maximum_bipartite_matching,
+    maximum_flow,
+    min_weight_full_bipartite_matching,
+)
 from scipy.spatial.distance import cdist
 
 
@@ -37,6 +41,24 @@ def pot_transport(cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> f
     a, b = (np.asarray(x, np.float64) / np.sum(x, dtype=np.float64) for x in (supply, demand))
     value: Any = ot.emd2(a, b, np.asarray(cost, np.float64), numItermax=10**9)
     return float(supply.sum(dtype=np.float64) * value)
+
+
+def pot_capacities(capacity: int, cost: np.ndarray) -> float:
+    """Rows have one unit of mass each, and a row without costs has what columns do not take."""
+    n, m = cost.shape
+    spare = capacity * m - n
+    wide = np.concatenate([cost, np.zeros((1, m), cost.dtype)])
+    return pot_transport(wide, np.append(np.ones(n), spare), np.full(m, float(capacity)))
+
+
+def scipy_gated(edges: np.ndarray, n: int, price: float, cost: np.ndarray) -> float:
+    """Each row has a column of its own at the price. All costs are higher: SciPy takes no 0."""
+    rows = np.concatenate([edges[:, 0], np.arange(n)])
+    cols = np.concatenate([edges[:, 1], n + np.arange(n)])
+    higher = np.concatenate([cost.astype(np.float64), np.full(n, price)]) + 1
+    graph = sp.csr_array((higher, (rows, cols)), (n, 2 * n))
+    found = min_weight_full_bipartite_matching(graph)
+    return float(graph[found].sum() - n)
 
 
 def scipy_assignment_of_points(x: np.ndarray, y: np.ndarray) -> float:
@@ -77,5 +99,6 @@ def _known(**solvers: tuple[str, Peer]) -> dict[str, Peer]:
 ASSIGNMENT = _known(scipy=("scipy", scipy_assignment), lapx=("lap", lapx_assignment))
 TRANSPORT = _known(POT=("ot", pot_transport))
 ASSIGNMENT_OF_POINTS = _known(scipy=("scipy", scipy_assignment_of_points))
+CAPACITIES = _known(POT=("ot", pot_capacities))
 TRANSPORT_OF_POINTS = _known(POT=("ot", pot_transport_of_points))
 FLOW = _known(scipy=("scipy", scipy_flow), ortools=("ortools", ortools_flow))
