@@ -1,7 +1,7 @@
 """`check_flow`: verifies a maximum flow by its cut.
 
-It shares no code with the solvers, so only an error made twice could go unnoticed. It reads only
-the edges of the network, not its arcs.
+It shares no code with the solvers, so a wrong result goes unnoticed only if both make the same
+error. It reads `senders` and `receivers` of the network, not the arcs that were built from them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jaxmatch._flow.network import FlowNetwork, as_node, check_network
 
 C = TypeVar("C", bound=Check)
 
-_MANY = 1 << 24  # the most edges accepted if their number is symbolic
+_MANY = 1 << 24  # the most edges accepted if their number is a symbolic dimension
 
 
 @registered
@@ -79,11 +79,11 @@ def check_flow(
       edge is between 0 and its capacity, and 0 on self-loops. It is conserved at each node except
       source and sink. `value` is the net flow out of the source and into the sink.
     - `optimal`: the result is `valid`, `source_side` contains the source and not the sink, and the
-      capacities of the edges that leave `source_side` sum to `value`. This proves the maximum, as
-      no flow exceeds the capacity of a cut.
+      capacities of the edges that leave `source_side` sum to `value`. No flow exceeds the capacity
+      of a cut, so `value` is the maximum.
 
     **Exact:** sums of any number of integers. Sums of floats have the tolerances of
-    [Checks][check-flow]. Denormal numbers are included (except float64 on a TPU).
+    [Checks][check-flow]. Denormal numbers are not flushed to 0 (except float64 on a TPU).
 
     **Time and memory:** O(n + e) operations and a few temporary arrays of e numbers. A value of
     +inf takes one more pass over the edges for each level of a breadth-first search.
@@ -102,7 +102,7 @@ def check_flow(
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
     require_kind("capacity", c, "result.flow", is_float)
     require_kind("result.value", result.value, "result.flow", is_float)
-    if not is_float:  # in the wider dtype, so that flows above all capacities are found
+    if not is_float:  # in the wider dtype of both, so that no flow and no capacity wraps around
         wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
     like = "result.value"
@@ -241,9 +241,10 @@ def is_sane(
 
 
 def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]:
-    """Whether `value` is finite and the sum of the entries of `cut`, which must not be empty.
+    """Whether `value` is finite and is the capacity of a cut.
 
-    Integers must agree exactly, floats within 4 eps.
+    `cut`, not empty, holds the capacity of each edge of the cut, and 0 for every other edge. The
+    sum of its entries must equal `value`: exactly for integers, within 4 eps · `value` for floats.
     """
     if jnp.issubdtype(cut.dtype, jnp.integer):
         wide = common_dtype(value, cut)
@@ -260,7 +261,7 @@ def is_capacity(value: Num[Array, ""], cut: Num[Array, " e"]) -> Bool[Array, ""]
 
 
 # ---------------------------------------------------------------------------------------------
-# Integers: sums by digits, which cannot wrap around
+# Integers. Numbers are split into digits of a few bits, so that sums of digits cannot wrap around.
 
 
 def _conserves_integers(
@@ -272,7 +273,7 @@ def _conserves_integers(
     sink: Int[Array, ""],
     n: int,
 ) -> Bool[Array, ""]:
-    """Whether the flow is conserved and its value is `value`."""
+    """Whether every node but source and sink conserves the flow, and its value is `value`."""
     wide = common_dtype(value, flow)
     width = _width(wide, flow.size)
     digits = partial(_digits, dtype=wide, width=width)
@@ -284,25 +285,25 @@ def _conserves_integers(
 
 
 def _width(dtype: np.dtype, count: int) -> int:
-    """The bits of a digit such that `count + 1` digits of any sign add up without overflow."""
+    """How many bits a digit may have if `count + 1` signed digits must add up without overflow."""
     count = _MANY if is_symbolic((count,)) else count
     return jnp.iinfo(dtype).bits - 2 - (count + 1).bit_length()
 
 
 def _is_countable(count: int) -> bool | Bool[Array, ""]:
-    """Whether `count` digits add up without overflow. A symbolic count must be at most `_MANY`."""
+    """Whether `count` digits add up without overflow: False for a symbolic count above `_MANY`."""
     return not is_symbolic((count,)) or jnp.asarray(count) <= _MANY
 
 
 def _digits(x: Int[Array, "..."], *, dtype: np.dtype, width: int) -> list[Int[Array, "..."]]:
-    """The digits of non-negative numbers, of `width` bits each, lowest first."""
+    """Splits non-negative numbers into digits of `width` bits, the lowest digit first."""
     x = x.astype(dtype)
     shifts = range(0, jnp.iinfo(dtype).bits, width)
     return [x >> shift & (1 << width) - 1 for shift in shifts]
 
 
 def _is_zero(digits: list[Int[Array, "..."]], width: int) -> Bool[Array, "..."]:
-    """Whether digits of any sign and size represent 0: all are 0 once carries are propagated."""
+    """Whether the number with these digits is 0. Digits may be negative or exceed `width` bits."""
     zero, carry = digits[0] == digits[0], 0 * digits[0]
     for digit in digits:
         carry = carry + digit
@@ -315,9 +316,9 @@ def _is_zero(digits: list[Int[Array, "..."]], width: int) -> Bool[Array, "..."]:
 # Floats
 
 
-# Limits of the flow on an edge, as multiples of the value of the flow.
-_FAR = 2.0**10  # more does not widen the tolerance of the edge's nodes further
-_TOO_FAR = 2.0**21  # more is invalid: its rounding would hide other flows
+# Limits on the flow of one edge, as multiples of the value of the whole flow.
+_FAR = 2.0**10  # flow beyond this does not widen the tolerance at the ends of the edge further
+_TOO_FAR = 2.0**21  # flow beyond this is invalid: its rounding error could hide other flows
 
 
 def _conserves_floats(
@@ -359,7 +360,7 @@ def _conserves_floats(
 
 
 def _sum(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """Compensated pairwise sum: adds the rounding errors of all additions (Knuth)."""
+    """Compensated pairwise sum: at the end it adds the rounding errors of all additions (Knuth)."""
     xp = module_of(x)
     rest = xp.zeros_like(x)
     while x.size > 1:
@@ -380,7 +381,7 @@ def _reached(
     source: Int[Array, ""],
     n: int,
 ) -> Bool[Array, " n"]:
-    """The nodes that can be reached from the source along unbounded edges; none unless `wanted`."""
+    """The nodes that edges of capacity +inf reach from the source; none if not `wanted`."""
     endless = capacity == jnp.inf
 
     def step(state: tuple[Array, Array]) -> tuple[Array, Array]:

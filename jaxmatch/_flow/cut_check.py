@@ -76,7 +76,7 @@ def check_minimum_cut(
     **Arguments:**
 
     - `network`, `capacity`, `source`, `sink`: as they were passed to `minimum_cut`.
-    - `cut`: the solver's result for any `nearest`; `status` is ignored.
+    - `cut`: the solver's result, for either `nearest`; `status` is ignored.
 
     **Returns:**
 
@@ -87,7 +87,7 @@ def check_minimum_cut(
       leave `source_side`: exactly for integers, within 4 eps for floats, and +inf if one of these
       edges is unbounded.
     - `optimal`: the cut is `valid`, and there is a flow of that `value`, with the tolerances of
-      `check_flow`. If `value` is +inf, unbounded edges lead from the source to the sink.
+      `check_flow`. If `value` is +inf, a path of unbounded edges leads from source to sink.
 
     **Time and memory:** as for `maximum_flow` plus `check_flow`.
 
@@ -136,7 +136,7 @@ def _check_one(
     *,
     n: int,
 ) -> MinimumCutCheck:
-    """Whether the cut is valid. `optimal` is not decided here."""
+    """Decides whether the cut is valid. The field `optimal` of the result has no meaning."""
     value, source_side = result.value, result.source_side
     valid = is_sane(capacity, source, sink, tail, head, n)
     if n == 0:

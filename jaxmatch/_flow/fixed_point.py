@@ -1,4 +1,4 @@
-"""Fixed-point capacities, and saturating sums of them."""
+"""Capacities in fixed point (integer multiples of a unit), and saturating sums of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def integer_and_most() -> tuple[np.dtype, int]:
-    """The integer dtype of flows in the pure-JAX solver, and `most`, where sums saturate."""
+    """The integer dtype of flows in the pure-JAX solver, and `most`, at which sums saturate."""
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
     return dtype, 2**61 if dtype.itemsize == 8 else 2**31 - 1
 
 
 def bits_of_bound() -> int:
-    """The number of bits of the bound on a flow. The remaining bits are headroom for roundings."""
+    """The number k of bits of a bound on the flow: with the chosen unit, it is about 2^k units.
+
+    This is about half of `most`, so roundings do not make it saturate.
+    """
     return 60 if integer_and_most()[0].itemsize == 8 else 30
 
 
@@ -88,8 +91,8 @@ def _power(exponent: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 def frexp(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Int[Array, "..."]]:
     """`numpy.frexp` of finite non-negative numbers; the exponent of a subnormal number is 0.
 
-    Used in place of `jnp.frexp`, which in JAX 0.12.0 forgets over which axes of a manual mesh the
-    exponent varies.
+    Used in place of `jnp.frexp`, which in JAX 0.12.0 loses the varying axes of the exponent in a
+    `shard_map`.
     """
     info = jnp.finfo(x.dtype)
     biased = lax.bitcast_convert_type(x, jnp.dtype(f"int{info.bits}")) >> info.nmant
@@ -98,9 +101,9 @@ def frexp(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Int[Array, "..."
 
 
 def exponent_of_sum(x: Float[Array, " k"]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-    """An exponent k such that the finite entries sum to at most 2^k, and whether these are all 0.
+    """An exponent k such that the finite entries sum to at most 2^k, and whether all of them are 0.
 
-    Accurate to a few roundings. Does not overflow, unlike the sum itself.
+    The sum may exceed 2^k by a few roundings. k is right even if the sum itself would overflow.
     """
     x = jnp.where(x < jnp.inf, x, 0)
     _, high = frexp(x.max())
@@ -119,10 +122,10 @@ def in_units(x: Float[Array, " k"], exponent: Int[Array, ""]) -> Int[Array, " k"
 def is_fine(
     exponent: Int[Array, ""], cut: Float[Array, ""], rounded: Bool[Array, ""]
 ) -> Bool[Array, ""]:
-    """Whether units of 2^exponent were fine enough for a result whose cut has this capacity.
+    """Whether units of 2^exponent were fine enough, where `cut` is the capacity of the cut found.
 
-    If so, the bound on the flow is at most 2^10 times the flow. If capacities were rounded to
-    units, the error of each capacity in the cut is at most 2^-50 of the flow (2^-26 without x64).
+    If so, the upper bound on the flow is at most 2^10 times the flow. If capacities were `rounded`
+    to units, one unit is also at most 2^-50 of the flow (2^-26 without x64).
     """
     bits = bits_of_bound()
     most = jnp.where(rounded, 9 if bits == 60 else 3, 9)
@@ -137,7 +140,7 @@ def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
     bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
 
     def by_bits(x: Array) -> Array:
-        """Compares bits, as XLA flushes denormal numbers to zero. NaN sorts after infinity."""
+        """Compares bits, as XLA flushes denormal numbers to zero. NaN's are above infinity's."""
         sign = lax.bitcast_convert_type(x, bits)
         size = sign & jnp.iinfo(bits).max
         infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)

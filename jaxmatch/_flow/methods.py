@@ -1,4 +1,4 @@
-"""The methods for maximum flows: solvers by platform, and the dispatch of a batch to them."""
+"""The methods for maximum flows: which solver runs on each platform, and the dispatch to it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class FlowOptions(TypedDict, total=False):
 
     **Options:**
 
-    - `tile`: of `"two_level"`, the number of threads for a node, or `"degree"`.
-    - `cycle`: rounds between two global relabellings; with 0 the kernel decides.
+    - `tile`: for `"two_level"`, the number of threads per node. `"degree"` chooses it for each node
+      by the number of arcs.
+    - `cycle`: the number of rounds between two global relabellings; with 0 the kernel decides.
     """
 
     tile: Literal["degree", 4, 8, 16, 32]
@@ -75,7 +76,7 @@ def _in_steps(*problem: Any, steps: int, **parameters: Any) -> Flow:
 def solve_here(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
 ) -> Flow:
-    """One native call on NumPy arrays, outside of a trace."""
+    """Solves NumPy arrays by one native call, outside of a trace."""
     return _in_one_call(network, capacity, source, sink, platform="cpu", method=method, options={})
 
 
@@ -94,7 +95,7 @@ def solve_flow(
     options: tuple[tuple[str, Any], ...] = (),
     steps: int = 0,
 ) -> Flow:
-    """Solves a batch in one call, also under `vmap`; a network that is not mapped is not copied.
+    """Solves a batch in one call, also under `vmap`, which does not copy an unmapped network.
 
     The network has the same batch dimensions as the other arguments, or none.
     """

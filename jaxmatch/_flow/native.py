@@ -25,20 +25,22 @@ class FlowBuffers(NamedTuple):
 
     @property
     def done(self) -> Bool[Array, "..."]:
-        """Whether the result of this call is final."""
+        """Whether the result of the call that returned this state is final."""
         return self.control[..., size("flow.control.done")] != 0
 
     def spent(self) -> tuple[np.ndarray, np.ndarray]:
         """Clock cycles `[..., 6]` of each phase, and numbers of searches `[..., 2]`.
 
-        It works only outside of `jit`. The six phases are:
+        It works only outside of `jit`. The kernels push a maximum preflow from its root (the source,
+        or the sink if arcs are reversed) to its target, and then excess back to the root. The six
+        phases are:
 
-        - searches and pushes on the way to a maximum preflow;
-        - searches and pushes that return excess to the root;
-        - pushes that first return excess against the flow that brought it;
+        - searches for the maximum preflow, and its pushes;
+        - searches for the way back, and pushes by their distances;
+        - the first pushes back, against the flow that brought the excess;
         - the search for the cut.
 
-        Searches are counted for each of the two directions, to the target and back to the root.
+        The two numbers of searches are those for the maximum preflow and for the way back.
         """
         control = np.asarray(self.control)
         cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
@@ -82,7 +84,7 @@ def flow(
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
     The network has the same batch dimensions as the other arguments, or none. CUDA kernels take
-    `steps` steps from `state`, or all steps if it is 0.
+    `steps` steps from `state`; if `steps` is 0, they run to the end.
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
@@ -109,7 +111,8 @@ def flow(
         steps=steps,
     )
     if jnp.issubdtype(value.dtype, jnp.floating):
-        # If every cut is infinite, the cut nearest to the source has only the source on its side.
+        # If every cut is infinite, every cut is minimum. The one nearest to the source has the
+        # source alone on the source side.
         xp: Any = np if isinstance(value, np.ndarray) else jnp
         node = xp.arange(network.num_nodes, dtype=source.dtype)
         node = node.reshape((1,) * source.ndim + (network.num_nodes,))

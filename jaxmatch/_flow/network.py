@@ -1,4 +1,4 @@
-"""`FlowNetwork`: paired arcs in CSR form, checked when it is built."""
+"""`FlowNetwork`: a directed network as pairs of opposite arcs in CSR form."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FlowNetwork:
 
     - `senders`, `receivers`: `[..., e]`, the ends of the edges in the given order.
     - `arc_ptr`: `[..., n + 1]`, where the arcs of each node begin; `arc_head`: `[..., a]`, their
-      heads, in increasing order; `arc_partner`: `[..., a]`, the opposite arc of each.
+      heads, in increasing order; `arc_partner`: `[..., a]`, the index of the opposite arc.
     - `edge_ptr`: `[..., a + 1]`, where the edges of each arc begin in `arc_edge`.
     - `arc_edge`: `[..., e]`, the edge numbers of each arc, in increasing order. Self-loops, which
       have no arc, come last.
@@ -91,8 +91,8 @@ class FlowNetwork:
         - `num_nodes`: n, below 2^30.
         - `layout`: how the GPU methods `"thread_centric"` and `"two_level"` find the opposite arc,
           named as in their paper. `"rcsr"`: by a stored index; `"bcsr"`: by binary search among the
-          arcs of the head; `"csr"`: by linear search there. Other methods ignore the layout, and
-          results do not depend on it.
+          arcs of the head; `"csr"`: by linear search among them. Other methods ignore the layout.
+          Results do not depend on it.
 
         **Raises:** `ValueError` for nodes out of range (naming the first such edge), different
         lengths, numbers that are not integers, an unknown layout, a negative or too large number of
@@ -162,8 +162,8 @@ class FlowNetwork:
         >>> jm.maximum_flow(network, capacity, nodes.index("s"), nodes.index("t")).value
         array(2)
 
-        **Arguments:** `graph`, the name of the attribute of edges, and `layout` as for
-        [`from_edges`][jaxmatch.FlowNetwork.from_edges].
+        **Arguments:** `graph`; `capacity`, the name of the edge attribute that holds capacities;
+        and `layout`, as for [`from_edges`][jaxmatch.FlowNetwork.from_edges].
 
         **Returns:** the network, capacities as a NumPy array `[e]`, and the list of nodes: node k
         of the network is `nodes[k]`.
@@ -186,8 +186,8 @@ class FlowNetwork:
         """Stack networks along a new leading dimension, padded to one size.
 
         Padding adds isolated nodes, self-loops at node 0 after a network's own edges, and arcs
-        without edges. It never carries flow. The added self-loops are edges and need a valid
-        capacity, for instance 0.
+        without edges. None of these ever carries flow. The added self-loops are edges and need a
+        valid capacity, for instance 0.
 
         >>> import jax.numpy as jnp, jaxmatch as jm
         >>> small = jm.FlowNetwork.from_edges([0], [1], num_nodes=2)
@@ -245,7 +245,7 @@ class FlowNetwork:
 
     def __repr__(self) -> str:
         if not all(hasattr(getattr(self, name), "shape") for name in _ARRAYS):
-            return f"FlowNetwork(layout={self.layout!r})"  # JAX may replace arrays
+            return f"FlowNetwork(layout={self.layout!r})"  # JAX may replace arrays by other objects
         sizes: dict[str, Any] = {"batch_shape": self.batch_shape} if self.batch_shape else {}
         sizes |= {"num_nodes": self.num_nodes, "num_edges": self.num_edges, "layout": self.layout}
         return f"FlowNetwork({', '.join(f'{name}={x!r}' for name, x in sizes.items())})"
@@ -284,7 +284,7 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
-    """Nodes as a NumPy or JAX array of int32, with -1 for invalid nodes."""
+    """Nodes as a NumPy or JAX array of int32. Nodes that int32 cannot hold become -1 (invalid)."""
     x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
     return x if x.dtype == np.int32 else existing(x, network.num_nodes)
 
@@ -292,8 +292,8 @@ def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "...
 def reversed_network(network: FlowNetwork) -> FlowNetwork:
     """The network with all edges reversed, in the same order. Takes NumPy or JAX arrays.
 
-    The arcs stay the same. The edges of an arc become those of its opposite arc. Invalid arrays
-    stay invalid.
+    The arcs stay the same, but the edges of each arc move to its opposite arc. Invalid arrays stay
+    invalid.
     """
     xp = np if isinstance(network.edge_ptr, np.ndarray) else jnp
     reverse = partial(_reversed_edges, xp=xp)
@@ -380,7 +380,7 @@ def _padded(network: FlowNetwork, n: int, e: int, pairs: int) -> dict[str, np.nd
 
 
 def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
-    """`count` arcs u -> v with u < v, spread evenly over the nodes, as the keys of `_build`."""
+    """`count` arcs u -> v with u < v, spread evenly over the nodes, as keys (see `_build`)."""
     found, total = [np.zeros(0, np.int64)], 0
     for apart in range(1, n):
         if total >= count:
@@ -394,7 +394,7 @@ def _pairs_of_near_nodes(n: int, count: int) -> np.ndarray:
 def _build(
     tail: np.ndarray, head: np.ndarray, n: int, pairs: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of a network; arcs without edges pad it to `pairs` pairs of arcs, if given."""
+    """The arrays of a network. Arcs without edges pad it to `pairs` pairs of arcs, if given."""
     # An arc is a 64-bit key with the tail in the high bits, so keys sort by tail, then by head.
     key = np.where(tail != head, tail << 32 | head, _LOOP)
     by_arc = np.argsort(key, kind="stable")

@@ -192,7 +192,10 @@ def _solve_in_place(
     steps: int = 0,
     reverse: bool = False,
 ) -> Flow:
-    """Solves by JAX or on this host. `reverse`: solves from sink to source, with reversed edges."""
+    """Solves with JAX, or NumPy arguments by a native call on this host.
+
+    `reverse`: solves from sink to source, with reversed edges.
+    """
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
     arrays = (capacity, source, sink, *jax.tree.leaves(network))

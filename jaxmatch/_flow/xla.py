@@ -6,12 +6,12 @@ intervals heights are set to exact distances (global relabelling): the distance 
 residual path leads there, else n plus the distance to the source. So excess that cannot reach the
 sink flows back to the source, and the final preflow is a flow.
 
-Below height n the source is an ordinary node. Its initial excess is an upper bound on the flow, and
-it keeps what it cannot push. So no excess ever exceeds that bound.
+The source starts with an upper bound on the flow as its excess, and below height n it pushes like
+any other node. All excess comes from the source, so no node ever has more than that bound.
 
 Termination: heights never fall and stay below 2n. If no height rises in a round, every active node
-pushes all of its excess to lower nodes. The highest active node is then lower than before, which
-happens at most 2n times in a row.
+pushes all of its excess to lower nodes. After such a round the highest active node is lower than
+before, so at most 2n of them follow each other.
 
 Arithmetic is in integers, with float capacities in fixed point, so nothing is rounded during the
 solve. Each round is a pass over all arcs.
@@ -56,7 +56,10 @@ def solve(
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
 ) -> Flow:
-    """Solves as documented in `maximum_flow`. The network has all batch dimensions, or none."""
+    """Solves as documented in `maximum_flow`.
+
+    The network has the batch dimensions of `capacity`, or none.
+    """
     arrays = (network.arc_ptr, network.arc_head, network.arc_partner)
     arrays += (network.edge_ptr, network.arc_edge)
     # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
@@ -94,7 +97,7 @@ def _solve_one(
     if min(n, a) > 0:
         arcs, consistent = arcs_of(arc_ptr, arc_head, arc_partner)
         makes_sense &= consistent
-        # Flow at the source and the sink is summed by arc, so their arcs must be unique.
+        # No node may have two arcs to the source or to the sink: flow there is summed by arc.
         tail = arc_head[arc_partner.clip(0, a - 1)]
         again = (tail[1:] == tail[:-1]) & (arc_head[1:] <= arc_head[:-1])
         makes_sense &= ~(again & ((tail[1:] == source) | (tail[1:] == sink))).any()
@@ -137,7 +140,7 @@ def _solve_valid(
 ) -> tuple[Array, Array, Array, Array]:
     """Returns value, flow, source side, and whether the value overflowed.
 
-    They mean nothing if `valid` is False. The argument `source_side` marks only the source.
+    The results mean nothing if `valid` is False. The argument `source_side` marks only the source.
     """
     # A maximum flow need not enter the source or leave the sink: such edges get capacity 0.
     used = slots.live & (arcs.head[slots.arc] != source) & (arcs.tail[slots.arc] != sink)
@@ -146,7 +149,8 @@ def _solve_valid(
         capacities = whole_capacities(arcs, slots, of_slot, source, sink)
         found = _maximum(arcs, slots, capacities, source, sink, source_side)
         flow = jnp.zeros_like(capacity).at[slots.edge].set(found.units.astype(capacity.dtype))
-        # A residual path to the sink remains only if the excess of the source was too small.
+        # A residual path to the sink remains only if the initial excess of the source, which
+        # saturates at `most`, was less than the maximum flow.
         overflow = found.source_side[sink]
         if capacities.bound.dtype.itemsize == 8:
             overflow |= found.sent >= fixed_point.integer_and_most()[1]
@@ -156,20 +160,21 @@ def _solve_valid(
     def solve(state: tuple[Array, ...]) -> tuple[Array, ...]:
         """Solves with the capacity of the last cut as a bound.
 
-        Returns the value (a bound for the next solve), whether the units were fine enough, and the
-        other results.
+        Returns the value (a bound for the next solve), whether the units were fine enough, the
+        flow, the source side, and whether the value overflowed.
         """
         known = state[0]
         capacities = capacities_in_units(arcs, slots, of_slot, known, source, sink)
         found = _maximum(arcs, slots, capacities, source, sink, source_side)
         infinite = capacities.unbounded & (found.sent == capacities.bound)
-        # If every cut is infinite, the cut nearest to the source has only the source on its side.
+        # If every cut is infinite, every cut is minimum. The one nearest to the source has the
+        # source alone on the source side.
         side = jnp.where(infinite, source_side, found.source_side)
         cut = side[arcs.tail[slots.arc]] & ~side[arcs.head[slots.arc]]
         leaving = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(cut, of_slot, 0))
         value = jnp.where(infinite, jnp.inf, accurate_sum(leaving)).astype(of_slot.dtype)
         amount = fixed_point.times_power(found.units.astype(of_slot.dtype), capacities.exponent)
-        amount = jnp.where(value > 0, amount, 0)  # if no flow arrives, none need circulate
+        amount = jnp.where(value > 0, amount, 0)  # if no flow arrives, drop circulations
         flow = jnp.zeros_like(of_slot).at[slots.edge].set(jnp.where(infinite, jnp.nan, amount))
         fine = fixed_point.is_fine(capacities.exponent, value, capacities.rounded)
         return value, fine, flow, side, ~infinite & ~jnp.isfinite(value)
@@ -177,7 +182,8 @@ def _solve_valid(
     zero = 0 * source
     endless = jnp.asarray(jnp.inf, of_slot.dtype) + zero.astype(of_slot.dtype)
     start = (endless, zero != 0, jnp.zeros_like(of_slot), source_side, zero != 0)
-    # If the unit was too coarse, the capacity of the cut that was found makes the next one finer.
+    # If the unit was too coarse, the capacity of the cut found is a smaller bound on the flow, from
+    # which the next solve chooses a finer unit.
     value, _, flow, source_side, overflow = lax.while_loop(lambda state: ~state[1], solve, start)
     return value, flow, source_side, overflow
 
@@ -212,7 +218,7 @@ def _maximum(
 
 
 def _residual(capacities: Capacities, flow: Int[Array, " a"]) -> Int[Array, " a"]:
-    """Residual capacities, saturating at `most`; no excess is greater than `most`."""
+    """Residual capacities, saturating at `most`. No excess is greater, so this limits no push."""
     _, most = fixed_point.integer_and_most()
     too_much = (flow < 0) & (capacities.arc > most + flow)
     return jnp.where(too_much, most, capacities.arc - flow)
@@ -264,7 +270,7 @@ def _route(
         return state._replace(height=jnp.where(active(state), lowest, state.height))
 
     def phase(state: _State) -> _State:
-        """Searches, then makes as many rounds of pushes as the search had levels.
+        """Relabels globally, then makes as many rounds of pushes as the search had levels.
 
         This balances the costs of searches and pushes.
         """

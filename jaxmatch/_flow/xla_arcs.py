@@ -20,7 +20,7 @@ class Arcs(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """The edges in the order of their arcs; all indices are in range.
+    """The edges sorted by arc: slot k is edge `arc_edge[k]`. All indices are in range.
 
     Self-loops have no arc and are not live.
     """
@@ -35,13 +35,13 @@ class Capacities(NamedTuple):
     """Capacities in fixed point."""
 
     slot: Int[Array, " e"]
-    before: Int[Array, " e"]  # sum of the earlier slots of the same arc
+    before: Int[Array, " e"]  # sum of the capacities of earlier slots of the same arc
     arc: Int[Array, " a"]
-    beyond: Bool[Array, " a"]  # whether the sum saturated: no flow can use it all
+    beyond: Bool[Array, " a"]  # whether the capacity was cut off at a number above every flow
     bound: Int[Array, ""]  # upper bound on the flow; initial excess of the source
     unbounded: Bool[Array, ""]  # whether a flow that reaches `bound` is infinite
     exponent: Int[Array, ""]  # a unit is 2^exponent
-    rounded: Bool[Array, ""]  # whether a finite capacity up to the bound was rounded
+    rounded: Bool[Array, ""]  # whether a finite capacity of at most `bound` was rounded to units
 
 
 def rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
@@ -104,8 +104,8 @@ def capacities_in_units(
 ) -> Capacities:
     """Float capacities in fixed point.
 
-    The bound on the flow is the least of three: the capacity at the source, the capacity at the
-    sink, and `known`, the capacity of a known cut or +inf.
+    The bound on the flow is the least of three: the total capacity out of the source, the total
+    capacity into the sink, and `known`, the capacity of a known cut or +inf.
     """
     integer, _ = fixed_point.integer_and_most()
     info = jnp.finfo(of_slot.dtype)

@@ -1,6 +1,7 @@
 """`check_grid_cut`: verifies a minimum cut of a grid by a flow in the network of the grid.
 
-It shares only checks of arguments with the grid solvers: even the order of directions is repeated.
+It shares only the checks of arguments with the grid solvers: even the list of directions is written
+out again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from jaxmatch._flow.network import FlowNetwork, network_on_host
 from jaxmatch._grid_cut.solve import as_capacities, as_connectivity
 
 
-# The first half of the directions in the table of `grid_cut`.
+# Steps to the neighbours of a cell for the first half of the directions of `pairwise`, in its order.
+# The second half has the opposite steps.
 _DIRECTIONS = {
     4: ((0, 1), (1, 0)),
     8: ((0, 1), (1, 0), (1, 1), (1, -1)),
@@ -127,8 +129,8 @@ class _GridNetwork(NamedTuple):
 def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwork:
     """The network of a grid.
 
-    Nodes are the cells, then source and sink. Edges lead from the source to each cell, then from
-    each cell to the sink, then between cells.
+    Nodes: the cells, then source and sink. Edges, in this order: from the source to each cell, from
+    each cell to the sink, between cells.
     """
     cells = np.arange(np.prod(grid, dtype=np.int64)).reshape(grid)
     n = cells.size
@@ -150,7 +152,7 @@ def _network(grid: tuple[int, ...], connectivity: int, arcs: int) -> _GridNetwor
     tail = np.concatenate([np.full(n, n), every, *tails])
     head = np.concatenate([every, np.full(n, n + 1), *heads])
     network = network_on_host(tail, head, n + 2)
-    # JAX caches a constant as it is lowered, and lowers int64 to int32 without x64. Programs with
-    # and without x64 share this constant, so it is int32 where possible.
+    # JAX caches the lowered form of a constant, and without x64 it lowers int64 to int32. Programs
+    # with and without x64 share this constant, so it is int32 wherever its values fit.
     entry, pairs = np.concatenate(entries), arcs * n
     return _GridNetwork(network, entry.astype(np.int32) if pairs < 2**31 else entry)

@@ -22,7 +22,10 @@ def grid_cut(
     method: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."], Int[Array, "..."]]:
-    """Solves every problem of the batch in one native call: value, source side and status."""
+    """Solves every problem of the batch in one native call.
+
+    Returns value, source side and status.
+    """
     rank = 3 if connectivity == 6 else 2
     grid = source.shape[source.ndim - rank :]
     integral = jnp.issubdtype(source.dtype, jnp.integer)

@@ -51,8 +51,8 @@ def grid_cut(
     Puts each cell (a pixel or voxel) on the source side or the sink side such that the total cost
     is smallest. A cell on the sink side costs its `source_capacity`, and a cell on the source side
     its `sink_capacity`. Two neighbours on different sides cost the `pairwise` capacity of the arc
-    from the source side to the sink side. Other leading dimensions are batch, solved by one native
-    call.
+    from the source side to the sink side. Any further leading dimensions are batch, solved by one
+    native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
@@ -85,7 +85,7 @@ def grid_cut(
 
     **Exact:** integers; floats in fixed point, see [Guarantees][exact].
 
-    **Gradient:** of `value` by all three capacities: 1 for an arc of the cut and 0 otherwise.
+    **Gradient:** of `value`, for all three capacities: 1 for an arc of the cut and 0 otherwise.
 
     **Raises:** `TypeError` for other dtypes, `ValueError` for shapes that do not fit, 2^28 cells or
     more, and unknown names.

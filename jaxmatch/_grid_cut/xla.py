@@ -2,15 +2,16 @@
 
 Synchronous push-relabel (Goldberg and Tarjan 1988, section 6) on whole arrays. In each round all
 cells with excess push, along one direction after the other. Then all cells that still have excess
-are relabelled. At intervals every height is set to the exact distance.
+are relabelled. At intervals every height is set to the exact distance to the nearest deficit (a
+cell with negative excess).
 
 All arcs are reversed, so that flow runs from the sink to the source. At the end, some cells can
 still reach the source in the reversed residual graph. In the original graph the source can reach
 them, so they form the source side of the minimum cut nearest to the source.
 
 Invariant: heights are valid (no residual arc leads down by more than one) and only rise. A push
-keeps them valid, as it opens only an arc that leads up. Relabelling keeps them valid, as heights of
-neighbours only rise at the same time. So there are O(n²) rounds (theorem 6.2 of the paper).
+keeps them valid, as it opens only an arc that leads up. Relabelling keeps them valid, as neighbours
+can only rise in the same step. So there are O(n²) rounds (theorem 6.2 of the paper).
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _FIRST_HALF = {
     6: [(0, 0, 1), (0, 1, 0), (1, 0, 0)],
     8: [(0, 1), (1, 0), (1, 1), (1, -1)],
 }
-_ROUNDS = 24  # between two global relabellings
-_FAR = 1 << 30  # the height of cells that cannot reach a deficit (a cell with negative excess)
+_ROUNDS = 24  # rounds between two global relabellings
+_FAR = 1 << 30  # the height of cells that cannot reach a deficit
 
 
 def steps(connectivity: int) -> list[tuple[int, ...]]:
@@ -83,13 +84,13 @@ def _solve_one(
     def attempt(state: tuple[Array, ...]) -> tuple[Array, ...]:
         """Solves in units that depend on the capacity of the last cut.
 
-        Returns the capacity of the cut found, which bounds the next attempt, whether this attempt
-        is final, and its results.
+        Returns the capacity of the cut found (the bound on the flow in the next attempt), whether
+        this attempt is final, and its results.
         """
         units = to_units(source, sink, arcs, moves, state[0])
         usable = valid & ~units.overflow
         # All arcs are reversed: the arc from a neighbour becomes the arc to it, and cells with more
-        # sink capacity have the excess.
+        # sink capacity than source capacity have the excess.
         residual = jnp.where(usable, jnp.stack(_into(units.arcs, moves)), 0)
         height = _push_relabel(jnp.where(usable, -units.excess, 0), residual, jnp.array(moves))
         side = usable & (height < _FAR)
@@ -122,9 +123,13 @@ def _widest(kind: type) -> jnp.dtype:
 
 
 def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
-    """The sum of integers, and whether it is below `limit` (less than 2^bits of their dtype)."""
+    """The sum of all entries of all `terms`, and whether it is below `limit`.
+
+    `limit` must be less than 2^b for integers of b bits.
+    """
     dtype, bits = terms[0].dtype, 8 * terms[0].dtype.itemsize
-    # Digits are so narrow that those of one array add up without overflow.
+    # Entries are split into digits of `width` bits. These are so few bits that the lowest digits of
+    # one array, for instance, add up without overflow.
     longest = max(x.size for x in terms)
     width = bits // 2
     while width > 1 and (longest + 1) << width >= 1 << (bits - 1):
@@ -132,7 +137,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     mask = (1 << width) - 1
     total = jnp.stack([x.sum(dtype=dtype) for x in terms]).sum(dtype=dtype)
     carry, digits = jnp.zeros_like(total), []
-    carries = [carry] * len(terms)  # of each array
+    carries = [carry] * len(terms)  # one for each array
     for low in range(0, bits, width):
         sums = [
             ((x >> low) & mask).sum(dtype=dtype) + c for x, c in zip(terms, carries, strict=True)
@@ -152,20 +157,21 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
 
 
 class _Units(NamedTuple):
-    """Excess and arcs as integers in units."""
+    """Excess of the cells and capacities of the arcs, as integer multiples of a unit."""
 
     excess: Int[Array, "..."]
     arcs: list[Array]
     overflow: Bool[Array, ""]
-    given: tuple[Array, Array, list[Array]]  # source, sink and arcs as floats
+    given: tuple[Array, Array, list[Array]]  # capacities of source, sink and arcs as floats
     around: Int[Array, ""]  # 2^around exceeds the sum of all capacities at any cell
-    rough: Bool[Array, ""]  # whether integers were rounded to units above 1
+    rough: Bool[Array, ""]  # whether integers were rounded to units larger than 1
 
     def are_fine(self, cut: Float[Array, ""], known: Float[Array, ""]) -> Bool[Array, ""]:
-        """Whether a result whose cut has this capacity is final.
+        """Whether the result in these units is final.
 
-        It is final if the unit is at most 2^-50 of the capacity (2^-26 without x64). It is also
-        final if the last cut had at most twice this capacity: the next unit would hardly be finer.
+        `cut` is the capacity of the cut found now, `known` that of the cut found before. The result
+        is final if the unit is at most 2^-50 of `cut` (2^-26 without x64). It is also final if
+        `known` is at most twice `cut`: the next unit would hardly be finer.
         """
         slack = 7 if self.excess.dtype == jnp.int64 else 2
         small = self.around <= frexp(jnp.where(jnp.isfinite(cut), cut, 1))[1] + slack
@@ -178,8 +184,8 @@ def _units_of_integers(
 ) -> _Units:  # fmt: skip
     """Integer capacities in units of 1, clipped to a bound on the flow.
 
-    If sums could overflow, the first attempt uses the rough units of `_units_of_floats`. The
-    capacity of the cut that it finds is the bound of the next attempt.
+    If sums could overflow, the first attempt uses the larger units of `_units_of_floats`. The cut
+    that it finds has a capacity that bounds the flow in the next attempt.
     """
     real, integer = _widest(float), _widest(int)
     source, sink = source.astype(integer), sink.astype(integer)
@@ -191,7 +197,7 @@ def _units_of_integers(
     )
     most = 2.0**59 if integer == jnp.int64 else 2.0**30
     is_known = known < jnp.inf
-    # An upper bound on the flow, although the capacity of the last cut was rounded.
+    # Raised a little, because the capacity of the last cut was rounded and may be below the flow.
     limit = jnp.where(is_known, known * (1 + 2.0**-20) + 1, most).astype(real)
     whole = jnp.minimum(limit, most * (1 - 2.0**-20)).astype(integer) + 1
     if integer == jnp.int64:
@@ -219,7 +225,7 @@ def _units_of_integers(
 
 
 def _around(arcs: list[Array], moves: list[tuple[int, ...]], excess: Array) -> Array:
-    """The largest sum, over the cells, of all arcs from and to a cell and of its excess."""
+    """The maximum over all cells of the excess plus the capacities of all arcs from and to it."""
     return (sum(arcs) + sum(_into(arcs, moves)) + excess).max(initial=0)
 
 
@@ -229,9 +235,9 @@ def _units_of_floats(
 ) -> _Units:  # fmt: skip
     """Float capacities in units, as in ffi/grid_cut/fixed_point.h.
 
-    Capacities are rounded down to units. Those above the bound on the flow become the bound plus
-    one unit. All numbers are first divided by the power of two of the bound, so that sums of
-    relevant numbers do not overflow. The capacity of a known cut is such a bound.
+    Capacities are rounded down to units. Capacities above an upper bound on the flow become the
+    bound plus one unit. `known`, the capacity of a known cut or +inf, is such a bound. All numbers
+    are first divided by the power of two of the bound, so that sums do not overflow.
     """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29
@@ -239,7 +245,7 @@ def _units_of_floats(
     given = (source, sink, [arc.astype(real) for arc in arcs])
     arcs = given[2]
     surplus = jnp.where(source == sink, 0, source - sink)
-    # The rounding error of the magnitude of `surplus` (Dekker).
+    # `rest` is the rounding error of |source - sink| (Dekker).
     more, less = jnp.maximum(source, sink), jnp.minimum(source, sink)
     rest = jnp.where(more < jnp.inf, (more - jnp.abs(surplus)) - less, 0)
 
@@ -276,7 +282,7 @@ def _units_of_floats(
 
     beyond = whole(in_units(bound)) + 1
     units = [jnp.where(arc > bound, beyond, whole(in_units(arc))) for arc in arcs]
-    # The rounding error of `surplus`, in `rest`, can be many units.
+    # `rest`, the rounding error of `surplus`, is added, because it can be many units.
     size = in_units(jnp.abs(surplus))
     left = size - jnp.floor(size) + times_power(rest, -unit)
     size = jnp.where(jnp.abs(surplus) > bound, beyond, whole(size) + whole(left))
@@ -323,7 +329,7 @@ def _zero_value(source: Array) -> Array:
 def _push_relabel(
     excess: Int[Array, "..."], residual: Int[Array, "k ..."], moves: Int[Array, "k rank"]
 ) -> Int[Array, "..."]:  # fmt: skip
-    """The distance of each cell to a deficit, in the residual graph of a maximum preflow."""
+    """Finds a maximum preflow. Returns the residual distance of each cell to a nearest deficit."""
     count = len(moves)
 
     def one_above_lowest(height: Array, residual: Array) -> Array:
