@@ -1,6 +1,6 @@
-# The CPU library. Solvers are compiled once for each instruction set that a handler may choose. The
-# linker keeps the first copy of an inline function. So the portable files come first, and no AVX
-# code runs on a machine without AVX.
+# The CPU library. Solvers are compiled once for each instruction set that a handler may choose. If
+# several files contain the same inline function, the linker keeps the copy in the first file. So
+# the portable files come first, because their copy also runs on a machine without AVX.
 jaxmatch_library(jaxmatch_cpu
   common/cpu/noop.cc
   common/cpu/interrupt.cc
@@ -67,7 +67,7 @@ function(jaxmatch_cpu_variant name define flags)
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${flags}")
     set_property(SOURCE ${problem}/cpu/pick.cc APPEND PROPERTY COMPILE_DEFINITIONS ${define}=1)
     if(name STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # GCC's own AVX-512 header trips this warning (GCC bug 105593).
+      # GCC's own AVX-512 header triggers these two warnings (GCC bug 105593).
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
                    -Wno-maybe-uninitialized -Wno-uninitialized)
     endif()

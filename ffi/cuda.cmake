@@ -2,8 +2,8 @@
 set(with_cuda ${JAXMATCH_CUDA})
 if(JAXMATCH_CUDA STREQUAL "AUTO")
   set(with_cuda OFF)
-  # Turns the compute capability of each GPU, such as "8.0", into 80-real. Without a GPU or a driver
-  # the list is empty.
+  # Converts the compute capability of each GPU, such as "8.0", to an architecture, such as 80-real.
+  # Without a GPU or a driver, the list `present` is empty.
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                   OUTPUT_VARIABLE present ERROR_QUIET RESULT_VARIABLE failed)
   if(failed STREQUAL "0")
@@ -20,14 +20,15 @@ if(JAXMATCH_CUDA STREQUAL "AUTO")
     check_language(CUDA)
     set(with_cuda ${CMAKE_CUDA_COMPILER})
     if(NOT with_cuda)
-      unset(CMAKE_CUDA_COMPILER CACHE) # look again next time
+      unset(CMAKE_CUDA_COMPILER CACHE) # look for a compiler again next time
     elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       set(CMAKE_CUDA_ARCHITECTURES ${present})
     endif()
   endif()
 endif()
 if(with_cuda)
-  # Unless the architectures are set already, takes those in CUDAARCHS, or else all generations.
+  # If no architectures are set, uses those in CUDAARCHS. Without CUDAARCHS, uses all supported GPU
+  # generations.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     if(DEFINED ENV{CUDAARCHS})
       set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
@@ -42,13 +43,13 @@ if(with_cuda)
                         "${CMAKE_CUDA_COMPILER_VERSION}. Set JAXMATCH_CUDA=OFF for a library "
                         "without CUDA.")
   endif()
-  # Device code is compressed; drivers unpack it when a kernel is first used.
+  # Device code is compressed. The driver unpacks it when a kernel is first used.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
     set(cuda_compression -Xfatbin=-compress-all)
   else()
     set(cuda_compression --compress-mode=size)
   endif()
-  if(forget_architectures) # otherwise the next configuration would keep the value of CUDAARCHS
+  if(forget_architectures) # otherwise the next configuration would reuse this CUDAARCHS
     unset(CMAKE_CUDA_ARCHITECTURES CACHE)
   endif()
   jaxmatch_library(jaxmatch_cuda
@@ -56,7 +57,7 @@ if(with_cuda)
     k_best/cuda/handler.cu
     matching/cuda/handler.cu)
   # These handlers share one source file: parsing the headers of CUDA and XLA takes longer than
-  # compiling any of them.
+  # compiling one of the handlers.
   set(handlers "")
   foreach(handler common/cuda/noop assignment/cuda/handler assignment/large/cuda/handler
           assignment/large/cuda/sharded_handler grid_cut/cuda/handler perturbed/cuda/assignments
@@ -83,7 +84,8 @@ if(with_cuda)
   endforeach()
   jaxmatch_instances(jaxmatch_cuda grid_cut/cuda/launch.cuh TOGETHER "int32_t, int32_t"
                      "int32_t, int64_t" "int64_t, int64_t" "float, float" "double, double")
-  # The CUDA runtime is linked statically, so that the library loads on a machine without a driver.
+  # The CUDA runtime is linked statically, so that the library also loads on a machine without
+  # CUDA's libraries or a driver.
   set_target_properties(jaxmatch_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   message(STATUS "CUDA library: architectures ${CMAKE_CUDA_ARCHITECTURES}")
 else()

@@ -1,5 +1,5 @@
-// The function by which Python queries the sizes of buffers, so that each layout is written in C++
-// only.
+// The function by which Python queries the sizes of buffers and other numbers (common/sizes.h). So
+// only C++ has to know how a buffer is laid out.
 #include "common/sizes.h"
 
 #include "assignment/cuda/sizes.h"
@@ -31,7 +31,7 @@ bool find(const Size (&table)[kCount], std::string_view name, const int64_t* arg
 }  // namespace
 }  // namespace jaxmatch
 
-// Returns the size called `name`, or -1 if there is none.
+// Returns the number called `name` for these arguments, or -1 if no number has this name.
 extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t* arguments) {
   using namespace jaxmatch;
   int64_t size = -1;

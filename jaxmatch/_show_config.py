@@ -60,7 +60,7 @@ def config() -> dict[str, str | list[str]]:
 
 
 def _library(name: str) -> list[str]:
-    """Where a library is and what it can do, or why it is not loaded."""
+    """The path, build and supported hardware of a library, or why it is not loaded."""
     library = loaded_libraries().get(name)
     if library is None:
         folder = os.environ.get("JAXMATCH_LIB_DIR")
@@ -90,7 +90,7 @@ def _text(library: ctypes.CDLL, function: str) -> str:
 def _devices() -> list[str]:
     try:
         devices = jax.devices()
-    except RuntimeError as e:  # a backend that does not start
+    except RuntimeError as e:  # a backend failed to start
         return [f"none: {e}"]
     kinds = [x.device_kind for x in devices]
     return [f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds)]

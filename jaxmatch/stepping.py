@@ -1,6 +1,6 @@
 """Large assignments step by step: `init`, then `step` until `state.done`, then `state.result`.
 
-The solvers take `steps_per_call`, the number of steps in each native call. One step is:
+The solvers below take `steps_per_call`, the number of steps in each native call. One step is:
 
 | solver | method | step |
 | --- | --- | --- |
@@ -10,7 +10,7 @@ The solvers take `steps_per_call`, the number of steps in each native call. One 
 | `maximum_bipartite_matching`, on CUDA | `"push_relabel"` | a round of pushes |
 | | `"hopcroft_karp"`, `"hkdw"`, `"apsb"`, `"apfb"` | a level of breadth-first search |
 | | `"auto"` | a search with all its levels |
-| | all others | ignored: one call |
+| | all others | `steps_per_call` is ignored: one call |
 | `maximum_flow`, on CUDA | all but `"xla"` | a global relabelling and the pushes after it |
 """
 

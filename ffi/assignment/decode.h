@@ -1,5 +1,5 @@
-// Decodes the buffers of an assignment. Python has checked shapes and dtypes; the checks here are a
-// backstop.
+// Decodes the operands and results of the FFI targets that return an assignment. The Python
+// wrappers have checked shapes and dtypes already; the checks here are a backstop.
 #ifndef JAXMATCH_DECODE_ASSIGNMENT_H_
 #define JAXMATCH_DECODE_ASSIGNMENT_H_
 
@@ -10,9 +10,9 @@ namespace jaxmatch::assignment {
 
 constexpr size_t kFirst = 1;  // index of the first optional operand
 
-// Decodes the operands and results; n and m come from the shape of `cost`. If `cost` holds points
-// or a shard, the caller must correct n and m before it calls check_assignment(). `buffers`: number
-// of results besides those of the table.
+// Decodes the operands and results that list_operands() lists, and takes n and m from the shape of
+// `cost`. If `cost` holds points or a shard of the cost matrix, the caller must correct n and m
+// before it calls check_assignment(). `buffers`: number of results that follow the listed ones.
 inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs args,
                                                           ffi::RemainingRets rets,
                                                           Attributes& given, size_t buffers = 0) {
@@ -34,7 +34,8 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
   return o;
 }
 
-// Checks the dtypes and sizes of all arrays. Records errors in `given`.
+// Checks the dtypes and sizes of all arrays. If one is wrong, returns false and records the error
+// in `given`.
 inline bool check_assignment(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given,
                              AssignmentOperands o) {
   CallRows call(args, rets, given, kFirst);

@@ -1,4 +1,4 @@
-// The operands and results of the targets that return an assignment.
+// The operands and results of the FFI targets that return an assignment.
 #ifndef JAXMATCH_ASSIGNMENT_OPERANDS_H_
 #define JAXMATCH_ASSIGNMENT_OPERANDS_H_
 
@@ -16,7 +16,7 @@ struct AssignmentOperands {
   Dtype cost_dtype;
   bool maximize;
 
-  // Null where not given.
+  // Optional operands, null where not given.
   const uint8_t* row_mask;     // [batch, n]
   const uint8_t* col_mask;     // [batch, m]
   const void* unmatched_cost;  // [batch, n]
@@ -33,8 +33,8 @@ struct AssignmentOperands {
   int32_t* status;     // [batch]
 };
 
-// Any size of `cost` passes here, because `cost` holds points or a shard for some targets. Their
-// handlers check its size.
+// Lists the operands and results. Any size of `cost` is accepted, because for some targets `cost`
+// holds points or a shard of the cost matrix. The handlers of these targets check its size.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_operands(AssignmentOperands& o, Rows& rows) {
@@ -52,7 +52,7 @@ JAXMATCH_HOST_DEVICE void list_operands(AssignmentOperands& o, Rows& rows) {
   rows.result("gap", o.gap, real, 1);
   rows.result("status", o.status, 1);
 }
-constexpr size_t kNumResults = 7;  // in list_operands()
+constexpr size_t kNumResults = 7;  // number of results in list_operands()
 
 }  // namespace jaxmatch::assignment
 

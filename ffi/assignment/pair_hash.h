@@ -1,8 +1,9 @@
 // A pseudorandom number for each pair of a row and a column.
 //
-// An auction adds these numbers, scaled to less than epsilon, to its costs. Otherwise identical
-// rows, or rows that all want the same few columns, would bid against each other for long. The
-// perturbation changes the price that a bid sets by less than epsilon.
+// An auction adds these numbers to its costs, scaled to less than epsilon, the least bid increment.
+// Without this perturbation, identical rows, or rows with the same few cheapest columns, would
+// outbid each other for many rounds. The perturbation changes the price that a bid sets by less
+// than epsilon.
 #ifndef JAXMATCH_ASSIGNMENT_PAIR_HASH_H_
 #define JAXMATCH_ASSIGNMENT_PAIR_HASH_H_
 

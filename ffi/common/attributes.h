@@ -1,5 +1,5 @@
-// Named attributes of a call: numbers, values of enums, options of a method, and the names of the
-// optional operands that are present.
+// The named attributes of an FFI call: numbers, values of enums, options of a method, and the names
+// of the optional operands that are present.
 #ifndef JAXMATCH_ATTRIBUTES_H_
 #define JAXMATCH_ATTRIBUTES_H_
 
@@ -13,7 +13,8 @@
 
 namespace jaxmatch {
 
-// The name of an enum value. Each enum whose values Python passes by name has a table of these.
+// The name of an enum value. Each enum whose values Python passes by name has a table of such
+// names.
 template <class E>
 struct Name {
   std::string_view name;
@@ -136,7 +137,7 @@ class Attributes {
     }
     return value;
   }
-  // Index of an optional operand among those that are present; -1 if it is absent.
+  // Index of an optional operand among the optional operands that are present; -1 if it is absent.
   int operand(std::string_view name) {
     int found = -1;
     for_each_name(word("present"), [&](std::string_view present, int at) {
@@ -145,7 +146,7 @@ class Attributes {
     return found;
   }
 
-  // Records an error unless the call has `count` results.
+  // Records an error unless the number of results, `found`, is `count`.
   void expect_results(size_t found, size_t count) {
     if (found == count) return;
     fail(std::to_string(found) + " results instead of " + std::to_string(count));

@@ -38,15 +38,15 @@ constexpr ffi::DataType kElementOf = std::is_same_v<T, int32_t>   ? ffi::S32
                                      : std::is_same_v<T, bool>    ? ffi::PRED
                                                                   : ffi::DataType::INVALID;
 
-// Result number `at` of the call, if there is one.
+// Result number `at` of the call, counted from 0, or nothing if the call has fewer results.
 inline std::optional<ffi::AnyBuffer> result_at(ffi::RemainingRets rets, size_t at) {
   auto buffer = rets.get<ffi::AnyBuffer>(at);
   return buffer.has_value() ? std::optional<ffi::AnyBuffer>(**buffer) : std::nullopt;
 }
 
 // The optional operand `name`, if the call has it. `first` is the index of the first optional
-// operand. Records an error if the call names the operand but lacks it, or if its dtype is not
-// `dtype`.
+// operand. Records an error if the call lists the operand as present but lacks it, or if its dtype
+// is not `dtype`.
 inline std::optional<ffi::AnyBuffer> optional_operand(ffi::RemainingArgs args, Attributes& given,
                                                       std::string_view name,
                                                       std::optional<ffi::DataType> dtype,
@@ -72,23 +72,24 @@ struct BatchOf {
   Problem first;
 };
 
-// The operands and results of a call. `list(rows)` calls `rows` for each row of their table
-// (common/operands.h). Errors are recorded in `given`.
+// The operands and results of a call, which a table lists (common/operands.h). The functions below
+// take the table as `list`: list(rows) calls rows.operand(), rows.optional() or rows.result() for
+// each row of the table. Errors are recorded in `given`.
 class CallRows {
  public:
   // `first`: the number of operands before the optional ones.
   CallRows(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given, size_t first)
       : args_(args), rets_(rets), given_(given), first_(first) {}
 
-  // Sets the pointers and dtypes of the problem; its sizes need not be known yet. `buffers` is the
-  // number of results after those of the table.
+  // Sets the pointers and dtypes of the problem; its sizes need not be known yet. The call must
+  // have `buffers` more results than the table.
   template <class List>
   bool find(const List& list, size_t buffers = 0) {
     read(Task::kFind, list);
     given_.expect_results(rets_.size(), next_result_ + buffers);
     return !given_.failed();
   }
-  // The array `name`, after find() has succeeded.
+  // Returns the array called `name`. Requires that find() has succeeded.
   template <class List>
   ffi::AnyBuffer array(std::string_view name, const List& list) {
     wanted_ = name;
@@ -158,7 +159,8 @@ class CallRows {
     given_.expect_size(name, buffer, entries.shared ? entries.each : batch_ * entries.each);
   }
 
-  // Sets a dtype that several arrays share, from the first of these arrays.
+  // Sets the dtype `of.dtype` from the array `buffer`, unless an earlier row of the table has set
+  // it.
   void learn(const ffi::AnyBuffer& buffer, const DtypeOf& of) {
     for (size_t k = 0; k < learned_; ++k) {
       if (dtypes_[k] == &of.dtype) return;
@@ -184,7 +186,7 @@ class CallRows {
                 " where " + expected + " is expected");
   }
 
-  static constexpr size_t kMostDtypes = 8;  // dtypes that one problem may have
+  static constexpr size_t kMostDtypes = 8;  // greatest number of dtype members in a problem
 
   ffi::RemainingArgs args_;
   ffi::RemainingRets rets_;

@@ -4,7 +4,7 @@
 // set. The solvers of different instruction sets must not share inline functions (see
 // assignment/cpu/problem.h).
 
-// The exact error of the rounded sum `total` of a and b (Knuth's TwoSum).
+// a + b - total, exactly, where `total` is the rounded sum of a and b (Knuth's TwoSum).
 JAXMATCH_HOST_DEVICE inline double addition_error(double a, double b, double total) {
   const double b_part = total - a, a_part = total - b_part;
   return (a - a_part) + (b - b_part);
@@ -25,8 +25,9 @@ struct CompensatedSum {
   JAXMATCH_HOST_DEVICE double value() const { return sum + error; }
 };
 
-// A compensated sum of any finite doubles. It is infinite only if the sum itself exceeds the range
-// of doubles. Large terms are summed separately, scaled down so that nothing overflows.
+// A compensated sum of any finite doubles. It is infinite only if the exact sum is outside the
+// range of doubles. Large terms are summed separately and scaled down, so that their partial sums
+// do not overflow.
 struct FullRangeSum {
   CompensatedSum small, large;
 
@@ -49,8 +50,9 @@ struct FullRangeSum {
   }
 };
 
-// A proved upper bound on a sum, equal to the sum if nothing was rounded. `error` sums the rounding
-// errors of `sum`, and `lost` bounds the rounding errors of `error`.
+// A proved upper bound on a sum, equal to the sum if no addition was rounded. `error` is the sum of
+// the rounding errors of `sum`. `lost` is the sum of the magnitudes of the rounding errors of
+// `error`.
 struct SumBound {
   double sum = 0, error = 0, lost = 0;
 
@@ -69,7 +71,8 @@ struct SumBound {
   // The bound is never negative. It is +inf if an addition overflowed.
   JAXMATCH_HOST_DEVICE double value() const {
     const double most = sum + error;
-    // `lost` is itself a rounded sum of non-negative numbers, hence its factor.
+    // `lost` is itself a rounded sum of non-negative numbers; the factor covers its rounding
+    // errors.
     const double rest = addition_error(sum, error, most) + lost * (1 + 0x1p-20);
     const double bound = most + rest;
     if (!(bound - bound == 0)) return __builtin_huge_val();

@@ -1,6 +1,7 @@
 // Levels of costs. Users give pairs that should be avoided a cost far above all others, such as 1e9
-// or 1e30. Such costs form a level of their own: one of them outweighs any exchange of lower costs.
-// In units that are large enough for the highest level, all lower costs would be rounded away.
+// or 1e30. Such costs form a separate level: one of them outweighs any change in the lower costs.
+// Solvers convert costs to whole units. If one unit had to suit all levels, the highest level would
+// make it so large that all lower costs would be rounded away.
 //
 // Included inside a namespace: by CUDA kernels, and by the CPU's solvers once per instruction set.
 // The solvers of different instruction sets must not share inline functions (see
@@ -8,8 +9,8 @@
 
 #include "common/exponents.inc.h"
 
-// A gap of at most this between exponents does not separate two levels: a second solve would gain
-// too little.
+// Exponents that differ by at most this are in the same level. A separate solve for the lower costs
+// would gain at most this many bits of precision, which is too little.
 constexpr int kNearExponents = 14;
 constexpr int kMostLevels = 4;
 
@@ -46,7 +47,8 @@ struct CostLevels {
 
   // Finds the levels of costs with the exponents `found`. A level must be so high that one of its
   // costs outweighs `outweighs` lower costs. It must also lie above `wanted`, the greatest exponent
-  // of a negative cost, because negative costs determine the scale in any case.
+  // of a negative cost. Negative costs are in the first level, so the unit of this level must suit
+  // them in any case.
   JAXMATCH_HOST_DEVICE void split(const Exponents& found, int wanted, double outweighs) {
     const int far = 4 + ilogb(outweighs), gap = far > kNearExponents ? far : kNearExponents;
     for (int e = found.least(), next; e < 2048 && count < kMostLevels; e = next) {
@@ -63,11 +65,11 @@ struct CostLevels {
   }
 };
 
-// Replaces the costs of some levels: by +infinity if the level is forbidden, or by one number if
-// all costs of the level are equal.
+// Replaces the costs of some levels, listed in increasing order. The costs of a level become
+// +infinity if the level is forbidden, or a smaller number if the level is lowered.
 struct CostMap {
   int count = 0;
-  double from[kMostLevels], to[kMostLevels];  // costs from `from` on become `to`; 0 keeps them
+  double from[kMostLevels], to[kMostLevels];  // costs of at least from[k] become to[k], see of()
 
   JAXMATCH_HOST_DEVICE bool changes() const { return count > 0; }
   JAXMATCH_HOST_DEVICE bool draws_near() const {
@@ -80,7 +82,8 @@ struct CostMap {
     from[count] = least;
     to[count++] = value;
   }
-  // x is signed as in a minimisation.
+  // Returns what the cost x becomes: to[k] for the last k with from[k] <= x, or x if to[k] is 0 or
+  // there is no such k. x is negated if costs are maximised.
   JAXMATCH_HOST_DEVICE double of(double x) const {
     if (!(x < __builtin_huge_val())) return x;  // forbidden pairs stay forbidden
     double y = x;
@@ -89,17 +92,17 @@ struct CostMap {
   }
 };
 
-// Forbids the costs of level `end` and above.
+// The map that forbids the costs of level `end`, counted from 0, and above.
 JAXMATCH_HOST_DEVICE inline CostMap forbid_from(const CostLevels& levels, int end) {
   CostMap map;
   if (end < levels.count) map.add(levels.level[end].from, __builtin_huge_val());
   return map;
 }
 
-// Forbids the costs of level `end` and above, and lowers the levels below `end`. One cost of a
-// lowered level still outweighs `outweighs` costs of lower levels. A level is lowered only if all
-// its costs are equal, since only then all solutions keep their order. Sets `most` to the greatest
-// finite cost that results.
+// The map that forbids the costs of level `end`, counted from 0, and above, and lowers the levels
+// below `end`. One cost of a lowered level still outweighs `outweighs` costs of lower levels. A
+// level is lowered only if all its costs are equal, since otherwise the order of two solutions
+// could change. Sets `most` to the greatest finite cost that results.
 JAXMATCH_HOST_DEVICE inline CostMap draw_near(const CostLevels& levels, int end, double outweighs,
                                               double* most) {
   CostMap map;

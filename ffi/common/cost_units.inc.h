@@ -7,7 +7,7 @@
 // Float costs take at most this many bits in units, so that as_integer() is exact.
 constexpr int kMostFloatBits = 50;
 
-// The integer nearest to x, for |x| <= 2^51, in operations that compilers vectorise.
+// The integer nearest to x, for |x| <= 2^51, by operations that compilers vectorise.
 JAXMATCH_HOST_DEVICE inline int64_t as_integer(double x) {
   constexpr double kMagic = 0x1.8p52;
   const double sum = x + kMagic;

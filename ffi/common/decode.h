@@ -28,7 +28,7 @@ inline std::optional<Dtype> dtype_of(ffi::DataType dtype) {
   }
 }
 
-// The dtype of capacities, which may not have 16 bits.
+// The dtype of capacities, which must not be a 16-bit type.
 inline std::optional<Dtype> capacity_dtype_of(ffi::DataType dtype) {
   const std::optional<Dtype> found = dtype_of(dtype);
   return found && size_of(*found) > 2 ? found : std::nullopt;

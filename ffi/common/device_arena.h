@@ -1,4 +1,4 @@
-// Divides a buffer into arrays, or measures the size that it needs.
+// Divides a buffer into arrays, or measures how large a buffer the arrays need.
 #ifndef JAXMATCH_DEVICE_ARENA_H_
 #define JAXMATCH_DEVICE_ARENA_H_
 
@@ -18,7 +18,7 @@ struct DeviceArena {
     used += (count * int64_t(sizeof(T)) + 255) / 256 * 256;
     return base ? reinterpret_cast<T*>(base + at) : nullptr;
   }
-  // Like the other take(), but sets a pointer of any type.
+  // Like the other take(), but takes T from the pointer that it sets.
   template <class T>
   JAXMATCH_HOST_DEVICE void take(T*& part, int64_t count) {
     part = take<T>(count);

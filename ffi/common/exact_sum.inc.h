@@ -6,10 +6,11 @@
 
 // A sum of up to 2^31 finite doubles that is rounded only once, whatever their magnitudes
 // (Kulisch's accumulator). It is kept as an integer, sum / 2^-1074, in words of 32 bits, and only
-// value() propagates carries. It is larger and slower than FullRangeSum.
+// value() propagates carries. It is larger and slower than FullRangeSum (common/compensated_sum.h),
+// which is not exact.
 struct ExactSum {
   static constexpr int kWords = 68;  // 2^1024 * 2^31 < 2^(32 * 68 - 1074)
-  int64_t word[kWords] = {};         // each below 2^63, as an addition adds less than 2^32
+  int64_t word[kWords] = {};         // below 2^63: an addition adds less than 2^32 to a word
 
   JAXMATCH_HOST_DEVICE void add(double x) {
     uint64_t bits;
@@ -26,15 +27,16 @@ struct ExactSum {
     word[first + 2] += sign * int64_t(high);
   }
 
-  // Infinite if the sum is beyond the range of doubles. Call it only once, after all additions,
-  // because it overwrites the words.
+  // The sum, or an infinity if it is outside the range of doubles. Call it only once, after all
+  // additions, because it overwrites the words.
   JAXMATCH_HOST_DEVICE double value() {
     const bool negative = carry(1) < 0;
     if (negative) carry(-1);
     int top = kWords - 1;
     while (top >= 0 && word[top] == 0) --top;
     if (top < 0) return 0;
-    // The first 64 bits. The last of them is also set if any bit after them is set.
+    // `first` has the leading 64 bits of the sum. Its lowest bit is also set if any later bit of
+    // the sum is set, so that the conversion to double rounds correctly.
     const auto at = [&](int i) { return i < 0 ? uint32_t(0) : uint32_t(word[i]); };
     int zeros = 0;
     while (!(at(top) << zeros >> 31)) ++zeros;

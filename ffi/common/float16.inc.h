@@ -27,7 +27,7 @@ JAXMATCH_DEVICE inline float single(Float16 x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7fff) << 13;
   uint32_t bits = magnitude + (112u << 23);
   if (magnitude >= 31u << 23) bits += 112u << 23;  // infinite or NaN
-  if (magnitude < 1u << 23) {                      // zero or denormal: adds and subtracts 2^-14
+  if (magnitude < 1u << 23) {  // zero or denormal: adding and subtracting 2^-14 normalises it
     bits += 1u << 23;
     memcpy(&single, &bits, sizeof single);
     single -= 0x1p-14f;

@@ -12,7 +12,7 @@
 #define JAXMATCH_EXPORT __attribute__((visibility("default")))
 
 // Defines the handler `name`, visible to the loader. The libraries hide symbols by default, and
-// XLA's own macro sets no visibility, so the declaration in front exports the symbol.
+// XLA's own macro sets no visibility, so a declaration before the definition exports the symbol.
 #define JAXMATCH_HANDLER(name, impl, ...) \
   JAXMATCH_HANDLER_CALLED_BY(::jaxmatch::call_handler, name, impl, ##__VA_ARGS__)
 #define JAXMATCH_HANDLER_CALLED_BY(caller, name, impl, ...)                \
@@ -27,8 +27,8 @@ namespace jaxmatch {
 
 namespace ffi = ::xla::ffi;
 
-// Turns an exception in a call of the target `name` into an error. Must be called in a catch
-// clause.
+// Converts the exception that a call of the target `name` has thrown to an error. Must be called in
+// a catch clause.
 inline XLA_FFI_Error* error_of_thrown(const char* name, XLA_FFI_CallFrame* call) noexcept {
   const Thrown thrown = Thrown::current(name);
   XLA_FFI_Error_Create_Args args;

@@ -11,8 +11,8 @@
 // A row gives the array's name in error messages, the member that points to it, and its number of
 // entries in one problem. The type of the pointer determines the dtype. For a `void*` the row also
 // gives the allowed dtypes, and the member that stores the dtype of the call. Arrays whose rows
-// name the same member must have the same dtype. Operands and results are listed in the order of
-// the call; optional operands are found by name.
+// name the same dtype member must have the same dtype. Operands and results are listed in the order
+// of the call; optional operands are found by name.
 //
 // CallRows (common/call_rows.h) reads a table to decode and check a call. problem_at() reads it to
 // find a problem of a batch.
@@ -24,8 +24,8 @@
 #include "common/dtype.h"
 #include "common/host_device.h"
 
-// Must precede a table. Without it nvcc warns about tables that are read by functions of the host
-// only, such as those of CallRows.
+// Must stand before each table. Without it nvcc warns that a table, which is a function for host
+// and device, calls functions for the host only, such as those of CallRows.
 #if defined(__CUDACC__)
 #define JAXMATCH_TABLE _Pragma("nv_exec_check_disable")
 #else
@@ -34,14 +34,14 @@
 
 namespace jaxmatch {
 
-// The dtypes that a `void*` may have. kAny: all; kWide: those with 32 or 64 bits; kReal: float32
-// and float64.
+// The dtypes that the array behind a `void*` may have. kAny: all; kWide: those with 32 or 64 bits;
+// kReal: float32 and float64.
 enum class Allowed : uint8_t { kAny, kWide, kReal };
 
 struct DtypeOf {
   Dtype& dtype;
   Allowed allowed;
-  int64_t size;  // bytes of an element, by the present value of `dtype`
+  int64_t size;  // bytes of an element of the current `dtype`
 };
 JAXMATCH_HOST_DEVICE inline DtypeOf any_dtype(Dtype& dtype) {
   return {dtype, Allowed::kAny, size_of(dtype)};

@@ -1,4 +1,5 @@
-// Numbers that Python queries from the libraries: sizes of buffers, words of a state, limits.
+// Numbers that Python queries from the libraries by name: sizes of buffers, positions of words in a
+// solver's state, constants and limits.
 #ifndef JAXMATCH_SIZES_H_
 #define JAXMATCH_SIZES_H_
 
@@ -12,12 +13,12 @@ struct Size {
   int64_t (*of)(const int64_t* arguments);
 };
 
-// A number that does not depend on arguments.
+// Size::of for a number that does not depend on arguments.
 template <int64_t kValue>
 int64_t constant(const int64_t*) {
   return kValue;
 }
-// The number of int32, the elements of buffers, that hold `bytes` bytes.
+// The number of int32 words that hold `bytes` bytes. Buffers are arrays of int32.
 constexpr int64_t words(int64_t bytes) { return (bytes + 3) / 4; }
 
 }  // namespace jaxmatch

@@ -1,5 +1,5 @@
-// Counters that all threads of a launch share. The tallies form a ring, and successive steps use
-// successive tallies.
+// Counters that all threads of a launch share (common/cuda/grid.cuh). A step is the work between
+// two barriers of the grid. kTallies tallies form a ring, and each step uses the next tally.
 #ifndef JAXMATCH_TALLY_H_
 #define JAXMATCH_TALLY_H_
 

@@ -9,7 +9,7 @@
 
 namespace jaxmatch {
 
-// Allocates no memory, since none may be left.
+// The message of an exception. Making it allocates no memory, because memory may have run out.
 struct Thrown {
   bool out_of_memory;
   char message[256];

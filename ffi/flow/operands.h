@@ -27,14 +27,14 @@ constexpr Name<FlowMethod> kFlowMethods[] = {
 
 // One network. Each pair of different nodes joined by an edge has two arcs, one in each direction;
 // each is the reverse arc of the other. Arcs are sorted by (tail, head), and the arcs of node u are
-// arc_ptr[u] .. arc_ptr[u + 1] - 1. Arc k stands for all edges in its direction:
+// arc_ptr[u] .. arc_ptr[u + 1] - 1. Arc k stands for all edges in its direction; their indices are
 // arc_edge[edge_ptr[k] .. edge_ptr[k + 1] - 1], in rising order. Self-loops are listed from
 // arc_edge[edge_ptr[arcs]] on.
 //
-// A traced network may join two nodes by several pairs of arcs. It must not do so at the source or
-// the sink: solvers keep one number for each neighbour of a terminal.
+// A network given as traced arrays may join two nodes by several pairs of arcs, but not at the
+// source or the sink: solvers keep one number for each neighbour of a terminal.
 //
-// The arrays may hold any values: pointers may decrease or lie outside the arrays, heads and
+// The arrays may violate all of this: pointers may decrease or lie outside the arrays, heads and
 // reverse arcs may be out of range or inconsistent, and edges may be missing or duplicated. A
 // solver checks all of this first. On invalid input it must terminate and stay within its arrays.
 struct FlowNetworkCsr {
@@ -58,11 +58,12 @@ struct FlowResults {
 struct FlowOperands {
   int64_t batch;
   FlowNetworkCsr first;  // first problem of the batch
-  // Offset between the network arrays of consecutive problems; 0 where all problems share an array.
+  // Offset in elements between the network arrays of consecutive problems; 0 where all problems
+  // share an array.
   int64_t arc_ptr_step, arc_head_step, reverse_arc_step, edge_ptr_step, arc_edge_step;
   const void* capacities;  // [batch, edges]
-  const int32_t* sources;  // [batch], unchecked
-  const int32_t* sinks;    // [batch], unchecked
+  const int32_t* sources;  // [batch], may be out of range
+  const int32_t* sinks;    // [batch], may be out of range
   void* values;            // [batch]
   void* flows;             // [batch, edges]
   bool* source_sides;      // [batch, nodes]
@@ -71,7 +72,7 @@ struct FlowOperands {
   Dtype value_dtype;       // kS32, kS64, kF32 or kF64
   FlowMethod method;
   std::string_view options;  // options of the method; see Options for the format
-  int64_t steps;             // maximum steps of one call; 0: no limit
+  int64_t steps;             // maximum rounds of one call on a GPU; 0: no limit
 
   JAXMATCH_HOST_DEVICE FlowNetworkCsr network(int64_t b) const {
     FlowNetworkCsr g = first;
@@ -124,7 +125,7 @@ inline ffi::ErrorOr<FlowOperands> decode_flow(
   }
 
   // Sets `step`, the offset between problems: 0 if all problems share the array, else `length`.
-  // Returns false if the size of the array fits neither.
+  // Returns false if the size of the array fits neither case.
   const auto step_of = [&](const NetworkArray& x, int64_t length, int64_t& step) {
     const int64_t count = int64_t(x.element_count());
     step = batch > 1 && count != length ? length : 0;

@@ -1,5 +1,5 @@
 // Quantisation of floating-point capacities. Every solver computes with integers, so that flow is
-// conserved exactly and amounts cannot shrink forever.
+// conserved exactly and each push moves at least one unit.
 #ifndef JAXMATCH_GRID_CUT_FIXED_POINT_H_
 #define JAXMATCH_GRID_CUT_FIXED_POINT_H_
 
@@ -27,16 +27,16 @@ struct GridPower {
 // Maxima over all cells or capacities of a problem; they do not depend on the order of evaluation.
 // Arcs that leave the grid are ignored.
 struct GridSurvey {
-  double most_excess = 0, most_deficit = 0;  // of a cell, as far as its arcs can carry it
+  double most_excess = 0, most_deficit = 0;  // of a cell, at most what its arcs can carry
   double most_finite = 0;                    // largest finite capacity
-  double most_around = 0;  // excess or deficit of a cell plus all its arcs in both directions
+  double most_around = 0;  // a cell's excess or deficit plus all its arcs in both directions
 };
 
 // An upper bound on every flow: significand * 2^exponent, which may exceed the range of double.
 //
 // The excess of a cell counts only as far as its arcs can carry it. So infinite capacities do not
-// make the bound infinite, unless the flow itself may be infinite. In that case the bound covers
-// every finite cut instead.
+// make the bound infinite, unless the flow itself may be infinite. In that case the bound is at
+// least the capacity of every finite cut.
 struct GridBound {
   double significand = INFINITY;  // 0, or from 1/2 to 2^32
   int exponent = 0;
@@ -57,7 +57,8 @@ struct GridBound {
     bound.down = GridPower::of(-bound.exponent);
     return bound;
   }
-  // The bound from a known cut of this capacity, a sum that may be rounded.
+  // The bound that a known cut of this capacity gives. The capacity is a sum that may be rounded,
+  // so the bound is slightly larger.
   JAXMATCH_HOST_DEVICE static GridBound of_cut(double capacity) {
     GridBound bound;
     bound.limit = capacity * (1 + 0x1p-20);
@@ -70,23 +71,23 @@ struct GridBound {
     const double x = down.times(capacity);
     return x < significand ? x : significand;
   }
-  // The same for an excess, or for a deficit, which is negative.
+  // Like clip(), for an excess or for a deficit, which is negative.
   JAXMATCH_HOST_DEVICE double clip_both(double excess) const {
     return excess < 0 ? -clip(-excess) : clip(excess);
   }
-  // True if a survey must clip arcs at the bound. Some arcs may be so large that they would make
-  // the unit coarse, or that sums exceed the range of double. The survey then counts in units of
-  // 2^exponent, where a capacity may underflow to 0. That is harmless: the unit of flow is at least
-  // 2^-59 of the bound, far above what underflows.
+  // True if the survey must be repeated with arcs clipped at the bound: some arcs are so large that
+  // they would make the unit coarse, or that sums exceed the range of double. The repeated survey
+  // counts in units of 2^exponent, where a capacity may underflow to 0. That is harmless: the unit
+  // of flow is at least 2^-59 of the bound, far above capacities that underflow.
   JAXMATCH_HOST_DEVICE bool must_clip(double most_arc, double most_around) const {
     return most_arc > limit || !(most_around < double(INFINITY));
   }
 };
 
 // True if the units (see GridUnits) were fine enough for an answer whose cut has this capacity:
-// each capacity of the cut is rounded by at most 2^-50 of the cut. Otherwise the cut bounds the
-// next solve. The test matters even if no rounding was detected, because small capacities may have
-// become 0 unnoticed.
+// each capacity of the cut is rounded by at most 2^-50 of the cut. Otherwise the problem is solved
+// again, with the capacity of this cut as the bound on the flow. The test matters even if no
+// rounding was detected, because small capacities may have underflowed to 0 unnoticed.
 JAXMATCH_HOST_DEVICE inline bool are_fine(double most_around, int around_exponent, double cut) {
   constexpr double kMost = 1.7976931348623157e308;
   return cut == 0 || cut > kMost || ldexp(most_around, around_exponent - 8) <= cut;
@@ -99,9 +100,9 @@ JAXMATCH_HOST_DEVICE inline bool are_fine(double most_around, int around_exponen
 class GridUnits {
  public:
   GridUnits() = default;
-  // `most_around` is that of a survey, in units of 2^around_exponent and without arcs above the
-  // bound. In the new units, the sum around each cell is below 2^bits. This includes one extra unit
-  // for each arc above the bound; a cell has at most 16 of these.
+  // `most_around` is GridSurvey::most_around in units of 2^around_exponent; the survey must have
+  // clipped arcs above the bound. In the new units, the sum around each cell is below 2^bits. This
+  // includes one extra unit for each arc above the bound; a cell has at most 16 arcs.
   JAXMATCH_HOST_DEVICE static GridUnits of(const GridBound& bound, double most_around,
                                            int around_exponent, int bits) {
     int exponent = 0;
@@ -133,8 +134,8 @@ class GridUnits {
   // True if capacity(c) is exact. Valid for results up to 2^30 units.
   JAXMATCH_HOST_DEVICE bool is_exact(double c) const { return is_beyond(c) || is_whole(scaled(c)); }
 
-  // The capacity from the source minus the capacity to the sink, in units. It is clipped to what a
-  // cell can use: at most what its arcs carry, which is below 2^bits units, and at most the bound.
+  // The capacity from the source minus the capacity to the sink, in units. It is clipped at 2^bits
+  // units, more than the cell's arcs can carry, and at one unit above the bound.
   JAXMATCH_HOST_DEVICE int64_t excess(double source, double sink) const {
     const Difference d = difference(source, sink);
     int64_t units = most_excess_;
@@ -148,8 +149,8 @@ class GridUnits {
     }
     return source < sink ? -units : units;
   }
-  // excess() as a double, valid up to 2^30 units, without branches. Returns true if nothing is
-  // rounded.
+  // Sets `excess` to the result of excess(), but computes it without branches. Valid for results up
+  // to 2^30 units. Returns true if nothing is rounded.
   JAXMATCH_HOST_DEVICE bool exact_excess(double source, double sink, double* excess) const {
     const Difference d = difference(source, sink);
     const double units = d.is_most ? double(most_excess_) : d.scaled;
@@ -158,7 +159,7 @@ class GridUnits {
   }
 
  private:
-  // |source - sink| in units, as the sum of two numbers. If is_most is true, the difference counts
+  // |source - sink| in units, as the sum scaled + rest. If is_most is true, the difference counts
   // as most_excess_ instead.
   struct Difference {
     double scaled, rest;

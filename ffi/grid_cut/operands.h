@@ -61,11 +61,11 @@ struct GridCutOperands {
   int64_t batch;
   GridShape shape;
   int connectivity;
-  bool symmetric;        // one capacity for both directions of an edge
+  bool symmetric;        // true: the two arcs of an edge share one capacity
   Dtype dtype;           // type of the capacities: kS32, kS64, kF32 or kF64
   const void* source;    // [batch, cells]
   const void* sink;      // [batch, cells]
-  const void* pairwise;  // [batch, connectivity or half of it, cells]
+  const void* pairwise;  // [batch, connectivity (half if symmetric), cells]
   Dtype value_dtype;
   void* value;      // [batch]
   bool* side;       // [batch, cells]
@@ -77,14 +77,14 @@ struct GridCutOperands {
   }
 };
 
-// One problem of the batch, with its capacities as given.
+// The capacities of one problem.
 template <class T>
 struct GridCapacities {
   GridShape shape;
   bool symmetric;
   const T *source, *sink, *pairwise;
 
-  // The capacity of the arc from `cell` in direction k, to the neighbour `other`.
+  // The address of the capacity of the arc from `cell` in direction k, to the neighbour `other`.
   template <int kArcs>
   JAXMATCH_HOST_DEVICE const T* arc_at(int64_t cell, int64_t other, int k) const {
     const bool at_other = symmetric && k >= kArcs / 2;

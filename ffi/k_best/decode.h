@@ -1,4 +1,4 @@
-// Decodes the operands of k best assignments, for the handlers of all platforms.
+// Decodes the operands of jaxmatch_k_best, for the handlers of all platforms.
 #ifndef JAXMATCH_K_BEST_DECODE_H_
 #define JAXMATCH_K_BEST_DECODE_H_
 
@@ -9,8 +9,8 @@ namespace jaxmatch::k_best {
 
 using Batch = BatchOf<KBestProblem>;
 
-// Decodes costs [..., n, m] and the optional masks. `buffers` is the number of results after those
-// of the table.
+// Decodes costs [..., n, m] and the optional masks. The call must have `buffers` more results than
+// the table (k_best/operands.h).
 inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                          Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };

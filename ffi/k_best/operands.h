@@ -1,5 +1,6 @@
 // The table of the operands and results of the target jaxmatch_k_best. It is not in
-// k_best/cpu/problem.h, because the linker would keep one copy of it for all instruction sets.
+// k_best/cpu/problem.h, because solvers that are compiled once per instruction set include that
+// header. The linker would keep only one of their copies of this function.
 #ifndef JAXMATCH_K_BEST_OPERANDS_H_
 #define JAXMATCH_K_BEST_OPERANDS_H_
 

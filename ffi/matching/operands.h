@@ -45,16 +45,16 @@ constexpr Name<MatchingInit> kMatchingInits[] = {
     {"karp_sipser", MatchingInit::kKarpSipser},
 };
 
-// Values of the option "relabel" of push-relabel: whether relabellings come after a fixed number of
-// rounds.
+// Values of the option "relabel" of push-relabel. True: global relabellings come after a fixed
+// number of rounds (on GPUs only). False: the number of rounds depends on the graph.
 constexpr Name<bool> kRelabels[] = {{"adaptive", false}, {"fixed", true}};
 
 // A bipartite graph, by rows and by columns. Row i is adjacent to the columns col_ind[row_ptr[i] ..
 // row_ptr[i + 1]), column j to the rows row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays are
-// unchecked: pointers may decrease or leave the arrays, indices may be out of range, and the two
-// directions may contain different edges. A solver first checks pointers and indices. It does not
-// check that the directions agree; if they differ, it must still terminate and stay within its
-// arrays.
+// unchecked: pointers may decrease or point outside the arrays, indices may be out of range, and
+// the two directions (by rows and by columns) may contain different edges. A solver first checks
+// pointers and indices. It does not check that the directions agree; if they differ, it must still
+// terminate and stay within its arrays.
 struct BipartiteCsr {
   int32_t n, m;            // rows, columns
   int64_t capacity;        // length of col_ind and of row_ind
@@ -67,10 +67,10 @@ struct BipartiteCsr {
 struct MatchingResults {
   int32_t* col4row;      // [n]
   int32_t* row4col;      // [m]
-  int32_t* cardinality;  // one
+  int32_t* cardinality;  // scalar
   bool* row_cover;       // [n]
   bool* col_cover;       // [m]
-  int32_t* status;       // one
+  int32_t* status;       // scalar
 };
 
 struct MatchingOperands {
@@ -80,9 +80,9 @@ struct MatchingOperands {
   MatchingResults results;  // results of the first graph
   MatchingMethod method;
   MatchingInit init;
-  std::string_view options;  // of the method, see Options
-  int64_t steps;             // limit on the steps of one call; 0: run to the end
-  bool resumed;              // continues from the state of another call
+  std::string_view options;  // options of the method, which Options parses
+  int64_t steps;             // limit on steps (phases, rounds or levels) in one call; 0: no limit
+  bool resumed;              // true if the call continues from the state of an earlier call
 
   JAXMATCH_HOST_DEVICE BipartiteCsr graph(int64_t b) const {
     BipartiteCsr g = first;
@@ -163,7 +163,8 @@ inline ffi::ErrorOr<MatchingOperands> decode_matching(
 
 }  // namespace jaxmatch::matching
 
-// Arguments and first results of both handlers, after the platform's context.
+// Binds the arguments and the results that the CPU handler and the CUDA handler share. `binding`
+// has the platform's context already.
 #define JAXMATCH_BIND_MATCHING(binding)   \
   (binding)                               \
       .Arg<jaxmatch::matching::Indices>() \

@@ -10,11 +10,12 @@
 
 namespace jaxmatch::perturbed {
 
-// Let y_s be the 0-1 matrix of sample s, g_s the scores of its noise, r the reference that
-// solutions are compared with, and d the direction. Then
+// Let y_s be the solution of sample s, a 0-1 matrix, and g_s the scores of its noise
+// (perturbed/noise.h). Let d be the tangent, and r a reference that is subtracted from every
+// solution to reduce variance. Then
 //   jvp = sum over s of  by_solutions (y_s - r) <g_s, d>  +  by_scores g_s <y_s - r, d>.
-// Each of the two sums estimates the same symmetric matrix times d. The estimated matrix in one sum
-// is the transpose of the estimated matrix in the other.
+// The first term estimates A d, where A is the expectation of (y_s - r) g_s^T, with the matrices as
+// vectors. The second estimates A^T d. A is symmetric, so the two terms may be mixed.
 struct JvpOperands {
   float by_solutions, by_scores;
   int64_t batch, samples, n, width, entries;

@@ -1,6 +1,6 @@
 // The noise of perturbed estimators: a function of key, sample and position, which
-// jaxmatch/estimators/_noise.py documents. All processors use the same operations, and loops over
-// positions vectorise.
+// jaxmatch/estimators/_noise.py documents. CPUs and GPUs compute it by the same operations, and
+// loops over positions vectorise.
 //
 // This header must not use the C++ standard library: see assignment/cpu/problem.h.
 #ifndef JAXMATCH_NOISE_H_
@@ -18,11 +18,11 @@ namespace jaxmatch::perturbed {
 
 enum class Noise : int32_t { kNormal, kGumbel };
 
-// The seed of the noise of one problem: four words of an operand.
+// The seed of the noise of one problem: four words of the operand `stream`.
 struct NoiseStream {
   uint32_t key[2];
   uint32_t first_sample;
-  uint32_t problem;  // its index in the batch
+  uint32_t problem;  // index of the problem in the batch
 };
 
 struct Words {
@@ -53,14 +53,14 @@ JAXMATCH_NOISE_FN Words threefry(uint32_t key0, uint32_t key1, uint32_t x, uint3
   return {x, y};
 }
 
-// (k + 1/2) / 2^23, exactly, where k is the upper 23 bits.
+// (k + 1/2) / 2^23, exactly, where k is the number in the upper 23 bits of `bits`.
 JAXMATCH_NOISE_FN float uniform_of(uint32_t bits) {
   return (float(int32_t(bits >> 9)) + 0.5f) * 0x1p-23f;
 }
 
 // The natural logarithm of a positive normal number, to 2 ulp. With x = m * 2^exponent and m in
-// [sqrt(1/2), sqrt(2)), log(m) is the series of 2 artanh((m - 1) / (m + 1)). The first omitted term
-// is below 2^-31.
+// [sqrt(1/2), sqrt(2)), log(m) = 2 artanh((m - 1) / (m + 1)), which is computed by its series. The
+// first omitted term is below 2^-31.
 JAXMATCH_NOISE_FN float log_of(float x) {
   int32_t bits;
   __builtin_memcpy(&bits, &x, 4);
@@ -85,9 +85,9 @@ struct NoisePair {
   float first, second;
 };
 
-// Box and Muller, Annals of Mathematical Statistics 29 (1958). The angle is a whole number of
-// quarter turns plus f quarter turns, |f| <= 1/2. Sine and cosine of f quarter turns are
-// approximated by polynomials, accurate to 1 ulp.
+// Two normal numbers from two uniform numbers (Box and Muller, Annals of Mathematical Statistics
+// 29, 1958). The angle is a whole number of quarter turns plus f quarter turns, |f| <= 1/2. Sine
+// and cosine of f quarter turns are approximated by polynomials, accurate to 1 ulp.
 JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
   const float radius = root_of(-2 * log_of(u));
   const int32_t quarters = int32_t(4 * v + 0.5f);
@@ -102,8 +102,8 @@ JAXMATCH_NOISE_FN NoisePair normals_of(float u, float v) {
 
 JAXMATCH_NOISE_FN float negative_gumbel_of(float u) { return log_of(-log_of(u)); }
 
-// The two numbers that belong to (sample, pair). With kScores, returns their scores instead: the
-// derivatives of -log of the density.
+// The two noise values for the counter (sample, pair). With kScores, returns their scores instead:
+// the derivatives of -log of the density of the noise.
 template <Noise kNoise, bool kScores = false>
 JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t sample, uint32_t pair) {
   const Words words = threefry(key0, key1, sample, pair);
@@ -113,8 +113,8 @@ JAXMATCH_NOISE_FN NoisePair noise_at(uint32_t key0, uint32_t key1, uint32_t samp
   return {negative_gumbel_of(u), negative_gumbel_of(v)};
 }
 
-// Number of pairs of numbers in the noise of a problem. Pair k gives entry k, and entry pairs + k
-// if that exists.
+// Number of pairs of noise values for `entries` entries. Pair k gives the noise of entry k, and of
+// entry pairs + k if there is one.
 JAXMATCH_NOISE_FN int64_t noise_pairs(int64_t entries) { return (entries + 1) / 2; }
 
 }  // namespace jaxmatch::perturbed

@@ -12,7 +12,7 @@
 
 namespace jaxmatch::perturbed {
 
-using namespace assignment;  // the perturbed problems are assignments
+using namespace assignment;  // the perturbed problems are assignment problems
 
 static_assert(sizeof(NoiseStream) == 16, "four words of the operand");
 
@@ -20,7 +20,7 @@ using IndexResult = ffi::Result<ffi::Buffer<ffi::S32>>;
 
 struct PerturbedOperands {
   int64_t batch, samples, n, m;
-  int64_t width;  // columns of the costs: m, or m + 1 if the last one has unmatched costs
+  int64_t width;  // columns of `cost`: m, or m + 1 if the last column has unmatched costs
   int64_t entries;
   bool may_leave;
   Noise noise;
@@ -31,7 +31,7 @@ struct PerturbedOperands {
   const uint8_t* col_mask;    // [batch, m]
 
   float* total;      // [batch, n, width]: how often each pair was chosen
-  int32_t* col4row;  // [batch, samples, n]; m for an unmatched row
+  int32_t* col4row;  // [batch, samples, n]; m: left unmatched at a cost; -1: no column
   float* value;      // [batch, samples]
   int32_t* status;   // [batch, samples]
 };

@@ -14,7 +14,8 @@ constexpr size_t kFirst = 3;  // index of the first optional operand
 
 using Batch = BatchOf<SparseProblem>;
 
-// Reads the attributes of a problem whose n and m are set. Errors are recorded in `given`.
+// Reads the attributes of the call into `p`, whose n and m are set already. Errors are recorded in
+// `given`.
 inline void read_options(Attributes& given, SparseProblem* p) {
   p->maximize = given.flag("maximize");
   p->cardinality = given.named("cardinality", kCardinalities);
@@ -25,7 +26,7 @@ inline void read_options(Attributes& given, SparseProblem* p) {
 
 // Operands: row pointers [..., n + 1] and columns [..., e] of one graph or of a batch of graphs,
 // costs [..., e], and optional operands. CUDA also needs the graph by columns (col_ptr and
-// row_ind). `buffers`: the number of results after those of the table.
+// row_ind). `buffers`: the number of results after those of list_operands().
 inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                          Attributes& given, size_t buffers = 0) {
   SparseProblem p{};

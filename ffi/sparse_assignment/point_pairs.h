@@ -15,12 +15,12 @@ template <class T>
 struct PointPairs {
   const T *x, *y;
   int64_t n, m, dims;
-  const uint8_t *row_mask, *col_mask;  // null: no mask; masked points have no pairs
+  const uint8_t *row_mask, *col_mask;  // null: no mask; points with mask 0 have no pairs
   Metric metric;
-  double radius;  // for squared Euclidean costs, a bound on the unsquared distance
+  double radius;  // bound on distances; for squared Euclidean costs, on the unsquared ones
 
-  // The same sum as in assignment/large/point_costs.h: in double, in the order of the coordinates.
-  // Callers round it to T.
+  // The same sum as in assignment/large/point_costs.h: in double precision, in the order of the
+  // coordinates. Callers round it to T.
   JAXMATCH_HOST_DEVICE double distance(int64_t i, int64_t j) const {
     double sum = 0;
     for (int64_t k = 0; k < dims; ++k) {
@@ -33,15 +33,15 @@ struct PointPairs {
            : metric == Metric::kCosine  ? 1 - sum
                                         : sum;
   }
-  // True if points i and j, at this distance, are within the radius.
+  // True if points i and j, which have this distance, are within the radius.
   JAXMATCH_HOST_DEVICE bool within(int64_t i, int64_t j, double distance) const {
     const bool squares = metric == Metric::kSqeuclidean || metric == Metric::kEuclidean;
     if (squares && !(radius >= 0x1p-480 && radius <= 0x1p480)) return within_scaled(i, j);
     return distance <= (metric == Metric::kSqeuclidean ? radius * radius : radius);
   }
-  // The points of a pair differ by at most this in each coordinate. For the cosine distance, points
-  // are unit vectors, so |x - y|² = 2 (1 - x·y). kRounding covers the rounding of their
-  // coordinates.
+  // The two points of a pair within the radius differ by at most this much in each coordinate. For
+  // the cosine distance, points are unit vectors, so |x - y|² = 2 (1 - x·y). kRounding covers the
+  // rounding of the coordinates.
   JAXMATCH_HOST_DEVICE double reach() const {
     constexpr double kRounding = sizeof(T) == 4 ? 0x1p-20 : 0x1p-49;
     return metric == Metric::kCosine ? std::sqrt(2 * radius + kRounding) : radius;

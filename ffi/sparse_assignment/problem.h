@@ -39,7 +39,7 @@ struct SparseProblem {
   Dtype result_dtype;  // kF32 or kF64
   int32_t* col4row;    // [n]
   int32_t* row4col;    // [m]
-  int32_t* edge;       // [n] indices into col_ind
+  int32_t* edge;       // [n] index in col_ind of each row's pair, or -1
   void* value;         // scalar
   void* row_dual;      // [n]
   void* col_dual;      // [m]

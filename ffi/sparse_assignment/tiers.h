@@ -1,9 +1,10 @@
-// Tiers of costs. Users write numbers far above all other costs, such as 1e6, 1e18 or the largest
-// double, for pairs to avoid or for vertices that must be matched.
+// Tiers of costs: groups of costs whose magnitudes lie far apart. Users write numbers far above all
+// other costs, such as 1e6, 1e18 or the largest double, for pairs to avoid or for vertices that
+// must be matched.
 //
-// In units that fit such numbers, all other costs would be rounded away. So the solver first
-// forbids all costs from a limit on. It accepts the solution if the duals prove that no forbidden
-// cost would improve it.
+// The solver rounds costs to whole units. With units so coarse that such numbers fit, all other
+// costs would round to 0. So the solver first forbids all costs at or above a limit between two
+// tiers. It accepts the solution if the duals prove that no forbidden cost would improve it.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_TIERS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_TIERS_H_
 
@@ -34,8 +35,8 @@ struct CostRange {
   }
 };
 
-// The binary exponents of two tiers differ by more than this. `shorter` is the length of the
-// shorter side.
+// A gap of more than this between binary exponents of costs separates two tiers. `shorter`: the
+// number of vertices of the shorter side.
 JAXMATCH_HOST_DEVICE inline int width_between_tiers(int64_t shorter) {
   return 8 + ilogb(double(shorter) + 1) / 2;
 }
@@ -56,7 +57,7 @@ struct Exponents {
   JAXMATCH_HOST_DEVICE static double least_at(int place) { return ldexp(1.0, place - kBias); }
 
   // The smallest limit above `after` that separates two tiers, or HUGE_VAL if there is none. The
-  // upper tier must lie far above `wanted`.
+  // upper tier must lie far above `wanted`, the largest magnitude of a negative cost.
   JAXMATCH_HOST_DEVICE double next_limit(double after, double wanted, int width) const {
     const int lowest = wanted > 0 ? place_of(wanted) + width : -1;
     int before = -1;

@@ -14,9 +14,10 @@ namespace jaxmatch::sparse_assignment {
 constexpr int32_t kNone = -1;
 
 // Limits for integers of 64 and 128 bits that count units. Sums of costs along a path stay below
-// 2^kMostOnPathBits units, and floating-point costs stay below 2^kMostFloatBits units. The price of
-// a row is the cost of leaving it unmatched when as many pairs as possible are wanted. It is at
-// most 2^kMostPriceBits units, occurs at most twice on a path, and outweighs all other costs there.
+// 2^kMostOnPathBits units, and floating-point costs stay below 2^kMostFloatBits units. If as many
+// pairs as possible are wanted, leaving a row unmatched costs "the price of a row". This price is
+// at most 2^kMostPriceBits units, occurs at most twice on a path, and outweighs all other costs on
+// the path. kNever stands for an infinite cost or distance.
 template <class Int>
 struct UnitLimits;
 template <>
@@ -36,10 +37,10 @@ constexpr int64_t kNever = kNeverOf<int64_t>;
 template <class Int>
 struct UnitsOf {
   double scale = 1;  // factor from costs to units; negative for a maximisation
-  Int must = 0;      // in units: cost of leaving a column unmatched that must be matched
-  Int stay = 0;      // in units: the price of a row
+  Int must = 0;      // in units: penalty for leaving a column unmatched that must be matched
+  Int stay = 0;      // in units: the price of a row (see UnitLimits)
 
-  // Converts a finite cost to units. Sets `rounded` if that is inexact.
+  // Converts the finite number costs[k] to units. Sets `rounded` if the result is inexact.
   JAXMATCH_DEVICE Int at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
     const double x = real_at(costs, dtype, k), y = x * scale, nearest = rint(y);
     if (is_integer(dtype)) {
@@ -53,8 +54,9 @@ struct UnitsOf {
 };
 using Units = UnitsOf<int64_t>;
 
-// Exponent of the price of a row, a power of two that outweighs all other differences of costs. The
-// price itself may exceed the range of doubles.
+// The price of a row is a power of two that outweighs any difference between the costs of two
+// matchings. Returns its exponent, because the price may exceed the range of doubles. `most`: the
+// largest magnitude of a cost.
 JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double most) {
   const int shift = most > 0x1p900 ? 200 : 0;
   const double shorter = double(p.n < p.m ? p.n : p.m);
@@ -65,7 +67,7 @@ JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double mo
 }
 
 // Chooses the unit and the price of rows for a problem that wants as many pairs as possible.
-// Returns false if integer costs do not fit.
+// Returns false if integer costs do not fit into Int.
 template <class Int>
 JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double most, bool whole,
                                                UnitsOf<Int>* units) {
@@ -88,8 +90,8 @@ JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double mo
   return true;
 }
 
-// Chooses the smallest unit for which sums along paths fit. `musts`: some columns must be matched
-// while others may stay unmatched. Returns false if integer costs do not fit.
+// Chooses the smallest unit for which sums of costs along paths fit into Int. `musts`: some columns
+// must be matched while others may stay unmatched. Returns false if integer costs do not fit.
 template <class Int>
 JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& range,
                                        bool integers, bool musts, UnitsOf<Int>* units) {
@@ -117,7 +119,7 @@ JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& 
   const int of_most = most > 0 ? ilogb(most) + shift : -1;
   const int wanted = bits - of_most - 1, exponent = wanted < 1000 ? wanted : 1000;
   units->scale = sign * ldexp(1.0, exponent);
-  // At least one unit, even if all costs round to 0.
+  // The penalty is at least one unit, even if all costs round to 0.
   const Int must = Int(ldexp(most, exponent + shift));
   units->must = must > 1 ? must : 1;
   return true;

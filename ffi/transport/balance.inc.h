@@ -1,8 +1,9 @@
-// Scales float demands so that they sum to the supplies in each component of the allowed pairs.
-// Mass cannot move from one component to another.
+// Scales float demands so that they sum to the supplies. Mass cannot move between connected
+// components of the graph of allowed pairs, so each component is scaled by itself.
 //
-// Included inside a namespace, after the compensated sums and masses.inc.h: by the CUDA kernels,
-// and by the CPU solver once per instruction set (those copies must not share inline functions).
+// Included inside a namespace, after compensated_sum.inc.h and masses.inc.h: by the CUDA kernels,
+// and by the CPU solver once per instruction set. The solvers of different instruction sets must
+// not share inline functions (see assignment/cpu/problem.h).
 
 // The node that represents the component of x. Also shortens the paths in `parent` (union-find).
 JAXMATCH_HOST_DEVICE inline int32_t find_component(int32_t* parent, int32_t x) {
@@ -13,15 +14,16 @@ JAXMATCH_HOST_DEVICE inline int32_t find_component(int32_t* parent, int32_t x) {
   return x;
 }
 
-// The masses of a component.
+// The sums of the masses of one component.
 struct ComponentMass {
   CompensatedSum supply, demand;
-  double factor;        // its demands are multiplied by this
-  int64_t more, total;  // supplies minus demands, and demands, in units
-  int64_t left;         // part of `more` that is not yet spread
+  double factor;        // the demands are multiplied by this
+  int64_t more, total;  // in units: supplies minus demands, and the sum of the demands
+  int64_t left;         // part of `more` that is not yet added to demands
   int32_t most;         // the column with the most units
 
-  // Whether the sums agree within the relative tolerance `forgiven`. Sets `factor` and `left`.
+  // Whether supplies and demands have equal sums, within the relative tolerance `forgiven`. Sets
+  // `factor` and `left`.
   JAXMATCH_HOST_DEVICE bool agrees(double forgiven) {
     const double a = supply.value(), b = demand.value();
     factor = b > 0 ? a / b : 1;
@@ -30,13 +32,15 @@ struct ComponentMass {
   }
 };
 
-// Balances the demands. One thread calls it.
+// Scales the demands. One thread calls sum(), then agrees(), then spread().
 struct Balance {
   int64_t n, m;
-  int64_t *row, *col;   // in units
-  double* real;         // [n + m]
-  int32_t* parent;      // [n + m] union-find; kNone without mass; null if there is one component
-  ComponentMass* mass;  // [n + m] by component; [1] if there is only one
+  int64_t *row, *col;  // [n], [m] in units
+  double* real;        // [n + m] masses as floats: supplies, then demands
+  // [n + m] union-find of rows, then columns; kNone for those without mass. Null if there is only
+  // one component.
+  int32_t* parent;
+  ComponentMass* mass;  // [n + m] by representative node of the component; [1] if `parent` is null
 
   JAXMATCH_HOST_DEVICE int64_t components() const { return parent ? n + m : 1; }
   JAXMATCH_HOST_DEVICE int32_t component(int64_t x) const {
@@ -56,7 +60,7 @@ struct Balance {
     }
   }
 
-  // Whether the sums of all components agree.
+  // Whether supplies and demands have equal sums in every component.
   JAXMATCH_HOST_DEVICE bool agrees(double forgiven) const {
     for (int64_t c = 0; c < components(); ++c) {
       if (!mass[c].agrees(forgiven)) return false;
@@ -64,8 +68,8 @@ struct Balance {
     return true;
   }
 
-  // Scales the demands of each component to sum to its supplies. Returns whether units were
-  // changed.
+  // Scales the demands of each component to sum to its supplies. Returns whether any demand changed
+  // in units.
   JAXMATCH_HOST_DEVICE bool spread() const {
     bool changed = false;
     for (int64_t j = 0; j < m; ++j) {
@@ -88,8 +92,8 @@ struct Balance {
     return changed;
   }
 
-  // The proportional shares leave a rest, which goes to the column with the most units. If that
-  // makes the column negative, other columns give the missing units.
+  // Adds `left`, the remainder from rounding the shares in spread(), to the column with the most
+  // units. If its demand is then negative, other columns of the component give the missing units.
   JAXMATCH_HOST_DEVICE void settle(int32_t c) const {
     ComponentMass& own = mass[c];
     col[own.most] += own.left;

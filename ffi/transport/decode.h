@@ -29,8 +29,8 @@ ffi::ErrorOr<Batch> checked(CallRows& call, Attributes& given, const List& list,
   return Batch{batch, p};
 }
 
-// Operands: costs [..., n, m], supplies, demands, and the optional ones that are present.
-// `buffers`: the number of extra results after those of the tables.
+// Operands: costs [..., n, m], supplies, demands, and the optional operands that are present.
+// `buffers`: the number of results that follow those listed in transport/operands.h.
 inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                             Attributes& given, size_t buffers = 0) {
   TransportProblem p{};
@@ -47,9 +47,10 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
   return checked(call, given, list, batch_size(sides, 2), p);
 }
 
-// Operands: the rows' points [..., dims, n], supplies, demands, and optional ones. Of these, the
-// columns' points [..., dims, m] must be present. If there are dummies, `last_row` [..., m + 1] and
-// `last_col` [..., n] are their costs, and each side has one more mass than it has points.
+// Operands: the rows' points [..., dims, n], supplies, demands, and optional operands. The columns'
+// points [..., dims, m] are listed as optional but must be present. With a dummy row and a dummy
+// column, `last_row` [..., m + 1] and `last_col` [..., n] are their costs, and each side has one
+// more mass than it has points.
 inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi::RemainingRets rets,
                                                    Attributes& given, size_t buffers = 0) {
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };

@@ -1,7 +1,9 @@
-// Rounds duals down, which keeps them feasible.
+// Rounds duals down. Lower duals stay feasible, because the constraints u_i + v_j <= C_ij only
+// bound them from above.
 //
-// Included inside a namespace, after the compensated sums: by the CUDA kernels, and by the CPU
-// solver once per instruction set (those copies must not share inline functions).
+// Included inside a namespace, after compensated_sum.inc.h: by the CUDA kernels, and by the CPU
+// solver once per instruction set. The solvers of different instruction sets must not share inline
+// functions (see assignment/cpu/problem.h).
 
 // a - b, rounded towards minus infinity.
 JAXMATCH_HOST_DEVICE inline double difference_below(double a, double b) {

@@ -1,6 +1,7 @@
 // The tables of the operands and results of the targets jaxmatch_transport and
-// jaxmatch_transport_points. They are not in transport/cpu/problem.h, because the linker would keep
-// only one copy of them for all instruction sets.
+// jaxmatch_transport_points. They are not in transport/cpu/problem.h, which the solvers of all
+// instruction sets include: the linker would keep only one copy, which older processors might not
+// be able to run.
 #ifndef JAXMATCH_TRANSPORT_OPERANDS_H_
 #define JAXMATCH_TRANSPORT_OPERANDS_H_
 
@@ -39,7 +40,8 @@ JAXMATCH_HOST_DEVICE void list_costs(TransportProblem& p, Rows& rows) {
   rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.n * p.m);
 }
 
-// Row points are the first operand. Column points and costs of dummies are found by name.
+// The points of the rows are the first operand. The points of the columns and the costs of the
+// dummies are found by name.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_row_points(TransportProblem& p, Rows& rows) {
@@ -56,7 +58,7 @@ JAXMATCH_HOST_DEVICE void list_col_points(TransportProblem& p, Rows& rows) {
   rows.optional("last_col", p.last_col, real, p.n - dummies);
 }
 
-// All operands of both targets, for a problem whose arrays are set. Absent arrays are null.
+// All operands and results of both targets, for problem_at(). Absent arrays are null.
 JAXMATCH_TABLE
 template <class Rows>
 JAXMATCH_HOST_DEVICE void list_operands(TransportProblem& p, Rows& rows) {

@@ -1,21 +1,24 @@
 // The cost of a plan with float costs or float masses.
 //
-// Included inside a namespace, after the compensated sums: by the CUDA kernels, and by the CPU
-// solver once per instruction set (those copies must not share inline functions).
+// Included inside a namespace, after compensated_sum.inc.h: by the CUDA kernels, and by the CPU
+// solver once per instruction set. The solvers of different instruction sets must not share inline
+// functions (see assignment/cpu/problem.h).
 
 struct PlanCost {
   FullRangeSum sum;
 
-  // Adds the cost of `mass` units. A mass may have more bits than a double, so it is added in two
-  // parts. Each product is added with its rounding error, because large products may cancel.
+  // Adds the cost of `mass` units. A mass may have up to 61 bits, but a double holds only 53, so
+  // the mass is split into its low 32 bits and the rest. Each product is added together with its
+  // rounding error, because large products may cancel.
   JAXMATCH_HOST_DEVICE void add(double cost, int64_t mass) {
     const double low = double(mass & UINT32_MAX), high = double(mass - (mass & UINT32_MAX));
     add_product(cost, high);
     if (low > 0) add_product(cost, low);
   }
-  // The same for a float mass, which is not in units.
+  // Adds the cost of a float mass, which is not in units.
   JAXMATCH_HOST_DEVICE void add(double cost, double mass) { add_product(cost, mass); }
-  // The sum times `unit`, a power of two. Infinite only if the cost exceeds the range of doubles.
+  // The sum times `unit`, a power of two. It is infinite only if the cost exceeds the range of
+  // doubles.
   JAXMATCH_HOST_DEVICE double value(double unit) const {
     const double large = sum.large.value(), small = sum.small.value();
     if (large == 0) return ldexp(small, ilogb(unit));

@@ -2,26 +2,30 @@
 // of one unit, which is too coarse for masses far below the total.
 //
 // Included inside a namespace, after masses.inc.h: by the CUDA kernels, and by the CPU solver once
-// per instruction set (those copies must not share inline functions).
+// per instruction set. The solvers of different instruction sets must not share inline functions
+// (see assignment/cpu/problem.h).
 
-// The arcs of a basic plan form a forest. Leaves are removed one by one: a leaf sends its remaining
+// The arcs of a basic plan form a forest. run() removes its leaves one by one: a leaf sends its
 // mass along its only arc. The node of greatest mass in each tree is never removed. If the other
-// end cannot take all the mass of a leaf, the leaf sends the rest later by a new arc.
+// end of the arc cannot take all the mass of the leaf, the rest stays at the leaf until send()
+// moves it, by a new arc if necessary.
 //
 // Nodes are rows, then columns.
 struct PlanFlows {
   int32_t rows, nodes;
-  double spare;    // error allowed in the flow of a node, relative to its mass
-  uint64_t* key;   // [2 nodes] arcs: row << 32 | column
-  double* flow;    // [2 nodes] flow of each arc
-  double* mass;    // [nodes]
-  double* rest;    // [nodes] remaining mass
-  int32_t* arcs;   // [nodes] number of remaining arcs
-  int32_t* link;   // [nodes] exclusive or of the indices of these arcs
-  int32_t* stays;  // [nodes] node of greatest mass in the subtree; later kNone for nodes that stay
+  double spare;   // allowed error of the total flow of a node, relative to its mass
+  uint64_t* key;  // [2 nodes] arcs: row << 32 | column
+  double* flow;   // [2 nodes] flow of each arc
+  double* mass;   // [nodes] given masses
+  double* rest;   // [nodes] mass that has not been sent or received yet
+  int32_t* arcs;  // [nodes] number of remaining arcs
+  int32_t* link;  // [nodes] exclusive or of the indices of the remaining arcs
+  // [nodes] at first the node of greatest mass in the subtree of the node; then kNone for nodes
+  // that are never removed
+  int32_t* stays;
   int32_t count = 0, used = 0;  // number of arcs; number of arcs with flow
   double paid = 0;              // sum over all send() of mass times reduced cost
-  double lost = 0;              // sum of the rounding errors of `rest`
+  double lost = 0;              // sum of the sizes of the rounding errors of `rest`
 
   JAXMATCH_HOST_DEVICE bool is_row(int32_t x) const { return x < rows; }
   JAXMATCH_HOST_DEVICE int32_t row_of(int32_t k) const { return int32_t(key[k] >> 32); }
@@ -29,7 +33,7 @@ struct PlanFlows {
   JAXMATCH_HOST_DEVICE double room(int32_t x) const { return rest[x] + spare * mass[x]; }
   JAXMATCH_HOST_DEVICE bool has_left(int32_t x) const { return rest[x] > spare * mass[x]; }
 
-  // Computes the flows of the `given` arcs, without new arcs. One thread calls it.
+  // Computes the flows of the first `given` arcs, and adds no arcs. One thread calls it.
   JAXMATCH_HOST_DEVICE void run(int32_t given) {
     count = given;
     for (int32_t x = 0; x < nodes; ++x) {
@@ -72,8 +76,8 @@ struct PlanFlows {
   }
   JAXMATCH_HOST_DEVICE bool is_full() const { return used >= nodes - 1 || count >= 2 * nodes; }
 
-  // Bounds the difference between the mass of a node and the mass that the plan moves. The rounding
-  // errors in `lost` come on top.
+  // Bounds the difference between the mass of node x and its total flow, apart from the rounding
+  // errors in `lost`.
   JAXMATCH_HOST_DEVICE double off(int32_t x) const { return fabs(rest[x]) + 0x1p-51 * mass[x]; }
 
  private:
@@ -90,8 +94,8 @@ struct PlanFlows {
     return difference;
   }
 
-  // Removes leaves until none is left, except nodes that stay. Calls f(x, arc, y) for each leaf x
-  // that is removed, its last arc, and the other end y of that arc.
+  // Removes leaves until the only leaves left are nodes that are never removed. Calls f(x, arc, y)
+  // for each removed leaf x, with its last arc and the other end y of this arc.
   template <class F>
   JAXMATCH_HOST_DEVICE void peel(const F& f) {
     for (int32_t x = 0; x < nodes; ++x) arcs[x] = link[x] = 0;

@@ -1,7 +1,8 @@
 """Assignments with capacities as transport problems of whole units, with a dummy row and column.
 
-The dummy column takes the unused capacities of rows, the dummy row those of columns. A column with
-a minimum is split into two parts. The dummy row must not fill the first part, which is the minimum.
+The dummy column takes the unused capacities of rows, and the dummy row those of columns. If there
+are minima, each column is split into two parts. The capacity of the first part is the minimum, and
+the dummy row must not fill it. The second part has the remaining capacity.
 
 This module is for compiled programs. Outside of a trace, `native_capacities` does the same in one
 native call, see ffi/transport/cpu/capacities_handler.cc.
@@ -24,7 +25,7 @@ from jaxmatch._transport.dummies import shift_duals
 from jaxmatch._transport.problem import TransportProblem
 
 
-# The limit on the number of pairs. Totals of capacities saturate here.
+# The limit on the number of pairs. Greater totals of capacities are replaced by it.
 _MOST_PAIRS = 2**30
 # Plain integers, because NumPy takes ten times as long for members of an enumeration.
 _OPTIMAL, _INFEASIBLE = int(Status.OPTIMAL), int(Status.INFEASIBLE)
@@ -39,15 +40,16 @@ def by_transport(
     *,
     as_plan: bool,
 ) -> CapacitatedAssignment | Transport:
-    """Solves a problem as a balanced transport problem.
+    """Solves a problem as a balanced transport problem, by `solve`.
 
-    `with_dummies(problem, units)` returns that problem, and whether its integer costs exceed their
-    dtype.
+    `with_dummies(problem, units)` returns the transport problem, and whether its integer costs do
+    not fit their dtype.
     """
     units = _in_units(problem)
     balanced, too_wide = with_dummies(problem, units)
     res = solve(balanced)
-    # Errors that the transport problem does not detect. It detects invalid costs, which come first.
+    # `too_wide` and `units.status` are errors that `solve` does not detect. Invalid costs, which it
+    # does detect, take precedence.
     status = jnp.where(too_wide, _OVERFLOW, units.status)
     solved = (status == _OPTIMAL) | (res.status == _INVALID_COST)
     status = jnp.where(solved, res.status, status).astype(np.int32)
@@ -74,7 +76,7 @@ def by_transport(
     if as_plan:
         rows, cols, mass = _merged(res.rows, cols, res.mass, own, max(n + m * parts - 1, 0))
         return Transport(rows=rows, cols=cols, mass=mass, **common)
-    # Each row that exists has one entry, of one unit. Entries are ordered by row.
+    # In the plan, each row that exists has one entry, of one unit. Entries are ordered by row.
     exists, cols = units.rows > 0, jnp.where(own, cols, -1).astype(np.int32)
     at = jnp.maximum(jnp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
     col4row = jnp.where(exists, jnp.take_along_axis(cols, at, -1), -1)
@@ -86,12 +88,12 @@ def by_transport(
 
 
 class Units(NamedTuple):
-    """Capacities, 0 where masked or negative, and the status of the given ones."""
+    """Capacities, 0 where masked or negative, and the status of a problem with these capacities."""
 
     rows: Int[Array, "... n"]
     cols: Int[Array, "... m"]
-    least: Int[Array, "... m"] | None
-    of_rows: Int[Array, "... 1"]  # total of `rows`
+    least: Int[Array, "... m"] | None  # minima of columns
+    of_rows: Int[Array, "... 1"]  # total capacity of rows, at most `_MOST_PAIRS`
     of_cols: Int[Array, "... 1"]
     status: Int[Array, "..."]
 
@@ -110,8 +112,9 @@ def _in_units(problem: CapacityProblem) -> Units:
         least = jnp.maximum(least, 0)
         missed = (least > cols).any(-1) | (_total(least) > of_rows)[..., 0]
         least = jnp.minimum(least, cols)
-    # A capacity above the total of the other side is as good as any greater one, so it is cut to
-    # keep sums small. But with unmatched costs a row pays for each unmatched unit.
+    # A capacity above the total of the other side can never be used up. To keep sums small, it is
+    # cut to that total plus 1. But with unmatched costs a row pays for each unmatched unit, so rows
+    # keep their capacities.
     rows = jnp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
     cols = jnp.minimum(cols, of_rows + 1)
     least = None if least is None else jnp.minimum(least, cols)
@@ -123,9 +126,9 @@ def _in_units(problem: CapacityProblem) -> Units:
 
 
 def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
-    """The sum, at most `_MOST_PAIRS`.
+    """The sum, or `_MOST_PAIRS` if the sum is greater.
 
-    A sum of int32 may wrap around. A sum of floats tells whether it did.
+    A sum of int32 may wrap around, so a sum of floats tells whether it is too great.
     """
     near = x.sum(-1, dtype=np.float32, keepdims=True)
     exact = x.sum(-1, dtype=np.int32, keepdims=True)
@@ -135,7 +138,7 @@ def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
 def with_dummies(
     problem: CapacityProblem, units: Units, *, maximize: bool
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
-    """The balanced problem, and whether its integer costs exceed their dtype."""
+    """The balanced transport problem, and whether its integer costs do not fit their dtype."""
     assert isinstance(problem.transport, TransportProblem)
     own = problem.transport
     cost, row_mask, col_mask, col_dual = own.cost, own.row_mask, own.col_mask, own.col_dual
@@ -144,7 +147,7 @@ def with_dummies(
     cols, too_wide = units.cols, jnp.zeros(batch, bool)
     cost = cost if unmatched is None else cost.astype(unmatched.dtype)
     if units.least is not None and cost.dtype == np.int32:
-        # The cost that forbids the dummy row may be twice the greatest cost.
+        # The cost that forbids pairs of the dummy row may be twice the greatest cost.
         wide = jax.dtypes.canonicalize_dtype(np.int64)
         cost = cost.astype(wide)
         unmatched = None if unmatched is None else unmatched.astype(wide)
@@ -180,7 +183,7 @@ def with_dummies(
 
 
 def units_moved(problem: CapacityProblem, units: Units) -> Int[Array, "..."]:
-    """How many units must move: the lesser total, or none if unmatched costs decide."""
+    """How many units rows must send to columns: the lesser total, or 0 with unmatched costs."""
     moved = jnp.minimum(units.of_rows, units.of_cols)[..., 0]
     return moved if problem.unmatched_cost is None else jnp.zeros_like(moved)
 
@@ -198,10 +201,10 @@ def doubled(x: Array) -> Num[Array, "... 2*m"]:
 def _forbidding(
     cost: Array, unmatched: Array | None, problem: CapacityProblem, maximize: bool
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
-    """The cost that forbids the dummy row to fill a minimum, and whether it exceeds the dtype.
+    """The cost at which the dummy row never fills a minimum, and whether it does not fit the dtype.
 
-    For floats it is infinite. For integers it exceeds the cost of moving a real row here from
-    anywhere else. Such a row exists if the minima can be met at all.
+    For floats this cost is infinite. For integers it exceeds the cost of replacing the dummy row by
+    a unit of any real row. If the minima can be met at all, there is such a unit.
     """
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
@@ -228,7 +231,7 @@ def _forbidding(
 def _duals(
     res: Transport, problem: CapacityProblem, units: Units
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
-    """The duals, shifted so that a dummy that has mass gets the dual 0."""
+    """The duals of rows and of columns, shifted so that a dummy with mass would have the dual 0."""
     n = problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
@@ -252,7 +255,7 @@ def _counts(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
     def count(cols: Array) -> Array:
         return jnp.zeros(m, jnp.int32).at[jnp.where(cols < 0, m, cols)].add(1, mode="drop")
 
-    # `vmap` keeps the sharding of a batch.
+    # Use `vmap`, because it keeps the sharding of a batch.
     for _ in batch:
         count = jax.vmap(count)
     return count(col4row)
@@ -261,7 +264,10 @@ def _counts(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
 def _merged(
     rows: Array, cols: Array, mass: Array, own: Bool[Array, "... k"], size: int
 ) -> tuple[Array, Array, Array]:
-    """The first `size` entries in `own`, with the entries of the two parts of a column merged."""
+    """The entries in `own`, at most `size`. Entries of a row for both parts of a column are merged.
+
+    `own`: the plan entries that are between real rows and columns.
+    """
 
     def first(own: Array, *xs: Array) -> tuple[Array, ...]:
         order = jnp.argsort(~own, axis=-1, stable=True)[..., :size]

@@ -57,8 +57,8 @@ class Claim(NamedTuple):
 
     rows: Int[Array, "... k"]
     cols: Int[Array, "... k"]
-    times: Int[Array, "... k"]
-    consistent: Bool[Array, "..."]
+    times: Int[Array, "... k"]  # how often each pair is used
+    consistent: Bool[Array, "..."]  # whether the fields of the result agree with each other
     col_dual: Float[Array, "... m"]
 
 
@@ -177,24 +177,24 @@ class _Duals(NamedTuple):
     v: Float[Array, " m"]
 
     def lowered(self, spacing: float) -> _Duals:
-        """Lowers duals by their rounding error, to at most their exact values."""
+        """The duals minus the bound on their rounding error, so at most the exact duals."""
         return _Duals(self.v - spacing * module_of(self.v).abs(self.v))
 
 
 class _Stays(NamedTuple):
-    """What pairs leave unused, and the cost of leaving a row unmatched."""
+    """The capacities that the pairs of a result leave unused."""
 
     left: Int[Array, " n"]  # unused capacity of rows
     room: Int[Array, " m"]  # unused capacity of columns
-    above: Int[Array, " m"]  # matched rows of a column beyond its minimum
-    optional: Bool[Array, " m"]  # columns that may stay without rows
-    price: Pair
+    above: Int[Array, " m"]  # number of matched rows of a column minus its minimum
+    optional: Bool[Array, " m"]  # whether a column may stay without rows
+    price: Pair  # the cost of leaving a row unmatched, as a float and a rest
 
 
 def check_pairs(
     costs: CheckCosts, problem: CapacityProblem, claim: Claim, *, maximize: bool
 ) -> AssignmentCheck:
-    """Checks one problem, whose costs are read through `costs`."""
+    """Checks the claim for one problem, whose costs are read through `costs`."""
     xp, (rows, cols) = module_of(claim.times), existing(problem.transport)
     real = proof_float(claim.times)
     v = xp.where(cols, -claim.col_dual if maximize else claim.col_dual, 0).astype(real)
@@ -251,7 +251,7 @@ def _tightened(
 def _stays(
     problem: CapacityProblem, entries: Entries, maximize: bool
 ) -> tuple[_Stays, Bool[Array, ""]]:
-    """What pairs leave unused, and whether they obey capacities and minima and are complete."""
+    """The unused capacities, and whether pairs obey capacities and minima and are complete."""
     xp, (rows, cols) = module_of(entries.mass), existing(problem.transport)
     of_row = xp.where(rows, problem.transport.supply, 0)
     of_col = xp.where(cols, problem.transport.demand, 0)
@@ -260,7 +260,7 @@ def _stays(
     left, fits = left_of(entries.mass, entries.i, of_row)
     room, fits_too = left_of(entries.mass, entries.j, of_col)
     fits &= fits_too & (of_col - room >= least).all()
-    # The pairs are complete if all of one side is matched.
+    # Pairs are complete if one side is matched in full, or if rows may stay unmatched at a cost.
     all_rows, all_cols = (left == 0).all(), (room == 0).all()
     if problem.unmatched_cost is None:
         fits &= all_rows | all_cols
@@ -283,11 +283,14 @@ def _gap(
     stays: _Stays,
     flushed: Float[Array, ""],
 ) -> tuple[Float[Array, ""], ...]:
-    """The gap that duals prove, and three sums over pairs: of |cost|, of |dual|, and of 1."""
+    """The gap that duals prove, and three sums over all pairs: of |cost|, of |duals|, and of 1.
+
+    A pair counts as often as it is used.
+    """
     (i, j, _, times), v = entries, duals.v
     xp = module_of(v)
-    # Unmatched rows go to a dummy column with dual 0. Column j adds −v_j to the gap for each unused
-    # unit of its capacity, and v_j for each row beyond its minimum.
+    # Unmatched units of rows are pairs with a dummy column, whose dual is 0. Column j adds −v_j to
+    # the gap for each unused unit of its capacity, and v_j for each matched row above its minimum.
     (u, u_rest), pairs = with_unmatched(minima, own, stays.price)
     dual = xp.concatenate([at(v, j), xp.zeros_like(stays.price[0])])
     i = xp.concatenate([i, xp.arange(stays.left.size, dtype=jnp.int32)])

@@ -36,7 +36,7 @@ from jaxmatch._transport.points import balanced
 from jaxmatch._transport.solve import METHODS
 
 
-Capacities = tuple[Array | None, Array | None, Array | None]  # rows, columns, column minima
+Capacities = tuple[Array | None, Array | None, Array | None]  # of rows, of columns; column minima
 
 
 @overload
@@ -170,7 +170,7 @@ def _solve(
 def _with_dummies(
     problem: CapacityProblem, units: Units, *, maximize: bool
 ) -> tuple[PointProblem, Bool[Array, ""]]:
-    """The balanced problem, and False: its costs are floats, which never exceed their dtype."""
+    """The balanced transport problem, and False: its costs are floats, which always fit."""
     points = problem.transport
     assert isinstance(points, PointProblem)
     cols, last_row = units.cols, jnp.zeros_like(points.y, shape=points.demand.shape)

@@ -23,14 +23,14 @@ _MOST = 2**31 - 1
 class CapacityProblem(NamedTuple):
     """A batch of problems, as a pytree. All arrays have the batch dimensions."""
 
-    # Its masses are the capacities, whose values are not checked.
+    # The masses of this transport problem are the capacities. Their values are not checked.
     transport: TransportProblem | PointProblem
     col_minimum: Int[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
 
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
-    """Converts capacities to int32, which saturates, so that they do not affect the precision."""
+    """Converts capacities to int32, with saturation: int64 would switch the solve to 64 bits."""
     return tuple(None if x is None else _as_int32(name, x) for name, x in capacities.items())
 
 
@@ -66,7 +66,10 @@ def as_capacity_problem(
     *,
     place: Place = BY_JAX,
 ) -> CapacityProblem:
-    """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32."""
+    """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32.
+
+    Capacities that are None become 1.
+    """
     cost = as_cost(cost, place, symbolic=False)
     *batch, n, m = cost.shape
 

@@ -73,8 +73,8 @@ def solve_capacitated_assignment(
 ) -> CapacitatedAssignment | Transport:
     """Solve dense assignment problems exactly, with columns or rows that match several times.
 
-    The lesser of the two totals of capacities is matched in full, at the least total cost. Leading
-    dimensions are batch, solved by one native call.
+    Of rows and columns, the side with the lesser total capacity is matched in full, at the least
+    total cost. Leading dimensions are batch, solved by one native call.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])
@@ -90,7 +90,7 @@ def solve_capacitated_assignment(
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
     - `col_capacity`, `row_capacity`: integers, broadcast to `[..., m]` and `[..., n]`: how often a
-      column or row may be matched; the default is 1. A pair may be used as often as the
+      column or row may be matched; the default is 1. A pair may be used several times, up to the
       lesser of its two capacities.
     - `col_minimum`: integers, broadcast to `[..., m]`: how often a column must be matched.
     - `maximize`, `row_mask`, `col_mask`, `warm_start`: as in `solve_assignment`.

@@ -1,4 +1,4 @@
-"""Certificates of assignments: feasibility and the dual bound; no code of the solvers is used."""
+"""Verifies certificates of assignments: feasibility and the dual bound. Uses no code of solvers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AssignmentCheck(Check):
 
 
 class RowReductions(NamedTuple):
-    """Per-row results of one pass over the costs. Each number is an unevaluated sum, x + x_rest."""
+    """Per-row results of one pass over the costs. Numbers are unevaluated sums x + x_rest."""
 
     least: Float[Array, "... n"]  # min_j C_ij − v_j
     least_rest: Float[Array, "... n"]
@@ -73,9 +73,9 @@ def reduce_rows(
 ) -> RowReductions:
     xp = module_of(cost)
     exists = rows[..., :, None] & cols[..., None, :]
-    # A cost is a float and a rest: a long integer does not fit into one float.
+    # A cost is a float and a rest, because a long integer does not fit into one float.
     c, c_rest = as_costs(cost, exists, maximize)
-    # The minimum of the exact pairs (float, rest), in lexicographic order.
+    # The minimum of x + x_rest: the pairs (x, x_rest) are exact, so compare them lexicographically.
     x, x_rest = minus(c, c_rest, v[..., None, :])
     least = x.min(-1, initial=xp.inf)
     least_rest = xp.where(x == least[..., None], x_rest, xp.inf).min(-1, initial=xp.inf)
@@ -88,7 +88,10 @@ def reduce_rows(
 def passes(
     cost: Num[Array, "... n m"], bound: DualBound, col4row: Int[Array, "... n"], maximize: bool
 ) -> tuple[Callable[[Array], RowReductions], Callable[[tuple[int, ...]], Blocks] | None]:
-    """The arguments `reduce` and `blocks` of `verify`. On the host they read blocks of rows."""
+    """The arguments `reduce` and `blocks` of `DualBound.verify`, for a matrix of costs.
+
+    On the host they read the costs in blocks of rows.
+    """
     rows, cols, (n, m) = bound.rows, bound.cols, cost.shape[-2:]
 
     def reduce(v: Array) -> RowReductions:
@@ -111,12 +114,12 @@ def passes(
 
     if module_of(cost) is jnp:
         return reduce, None
-    integer = split(cost[..., :0, :], False)[1] is not None  # has rests, which `blocks` lacks
+    integer = split(cost[..., :0, :], False)[1] is not None  # costs have rests; `blocks` drops them
     return (reduce_blocks if n else reduce), None if integer else blocks
 
 
 class DualBound(NamedTuple):
-    """A lower bound on the optimum from column duals: all data of a problem except its costs."""
+    """The data of a lower bound on the optimum: column duals, and a problem without its costs."""
 
     rows: Bool[Array, "... n"]  # existing rows
     cols: Bool[Array, "... m"]
@@ -124,11 +127,11 @@ class DualBound(NamedTuple):
     r: Float[Array, "... n"]  # the cost of leaving a row unmatched, as a float and a rest
     r_rest: Float[Array, "... n"]
     cols_optional: Bool[Array, "... m"]  # columns that may stay unmatched
-    flushed: Float[Array, "..."]  # bound on the error from flushed denormal numbers
-    has_tiny: Bool[Array, "..."]  # whether duals or unmatched costs may be flushed
+    flushed: Float[Array, "..."]  # bound on the error if XLA flushes denormal numbers to 0
+    has_tiny: Bool[Array, "..."]  # whether XLA may flush duals or unmatched costs to 0
     whole: bool  # whether all costs are integers
     spacing: float  # relative float spacing of the duals
-    # For costs that are distances, see `jaxmatch._common.distances.recomputed`.
+    # Tolerances for costs that are distances, see `jaxmatch._common.distances.recomputed`.
     recomputed: tuple[float, float] = (1, 0)
 
     @classmethod
@@ -173,7 +176,8 @@ class DualBound(NamedTuple):
             xp.full(tuple(batch), 32 * (n + m) * tiny, real),
             has_tiny,
             all(jnp.issubdtype(x, jnp.integer) for x in dtypes),
-            # On the host the duals are recomputed, so their dtype does not matter.
+            # On the host, tighter duals are computed if needed, so the dtype of the given duals
+            # does not matter.
             spacing(dtype if xp is np else col_dual.dtype, real),
         )
 
@@ -185,11 +189,10 @@ class DualBound(NamedTuple):
         col_dual: Float[Array, "... m"],
         blocks: Callable[[tuple[int, ...]], Blocks] | None = None,
     ) -> AssignmentCheck:
-        """Compares the bound with the cost of an assignment, which must be feasible.
+        """Checks that an assignment is feasible, and compares its cost with the bound.
 
         `reduce(v)` makes a pass over the costs with the column duals v. `blocks(k)`, on the host,
-        yields the costs of problem k in blocks of rows. A block is its first row, and a matrix of
-        costs to minimise.
+        yields the costs of problem k, to be minimised, in blocks of rows (see `Blocks`).
         """
         xp, reductions = module_of(self.v), reduce(self.v)
         valid = self._is_valid(reductions, col4row, row4col)
@@ -200,17 +203,21 @@ class DualBound(NamedTuple):
             return xp.where(proved & ~xp.isnan(gap), gap, xp.inf), *sizes
 
         def by_lowered() -> Array:
-            """The gap of duals below the exact ones. Each adds slack only to its own pair."""
+            """The gap of duals that are lowered by their rounding error.
+
+            A dual that is too low adds slack only to the pair of its own column. One that is too
+            high may lower the duals of many rows.
+            """
             return better(self.v - self.spacing * xp.abs(self.v))
 
         def better(v: Array) -> Array:
-            """The gap of other duals, where they prove the optimum."""
+            """The gap of other column duals where that is within rounding, else the gap so far."""
             other = gap_of(v, reduce(v))[0]
             return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
         gap, *sizes = gap_of(self.v, reductions)
         rounding = self.recomputed[0] * tolerance(sizes[0], sizes[1], self.spacing)
-        if self.whole and xp is np:  # demand a gap of 0, which tight duals can prove
+        if self.whole and xp is np:  # the gap is an integer: demand 0, which tight duals can prove
             rounding = xp.minimum(rounding, 0.5)
         more = proved & (gap > rounding)
         if xp is jnp:
@@ -232,7 +239,7 @@ class DualBound(NamedTuple):
         col4row: Any,
         row4col: Any,
     ) -> Any:
-        """Column duals of problem k with more digits than those of the result."""
+        """Column duals of problem k with more digits than the result has, see `tightened`."""
         i = np.flatnonzero(col4row[k] >= 0)
         own = Pairs(i, col4row[k][i], reductions.own[k][i])
         price = np.where(self.rows[k], self.r[k], np.inf)
@@ -245,7 +252,7 @@ class DualBound(NamedTuple):
     def _is_valid(
         self, reductions: RowReductions, col4row: Array, row4col: Array
     ) -> Bool[Array, "..."]:
-        """Whether the pairs exist and form a matching of all mandatory rows and columns."""
+        """Whether all pairs exist, and form a matching of all rows and columns that must match."""
         xp, matched, used = module_of(self.v), col4row >= 0, row4col >= 0
         pairs = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
         pairs &= (~matched | (self.rows & xp.isfinite(reductions.own))).all(-1)
@@ -259,7 +266,7 @@ class DualBound(NamedTuple):
         """The gap that column duals prove, and the sums of magnitudes of costs and of duals."""
         xp, (rows, r, r_rest) = module_of(v), (self.rows, self.r, self.r_rest)
         matched = col4row >= 0
-        # u_i, or a lower bound of it.
+        # u + u_rest is the row dual u_i, or a lower bound of it.
         u = xp.minimum(reductions.least, r)
         u_rest = xp.where(reductions.least == u, reductions.least_rest, xp.inf)
         u_rest = xp.where(r == u, xp.minimum(u_rest, r_rest), u_rest)

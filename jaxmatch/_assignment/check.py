@@ -54,16 +54,15 @@ def check_assignment(
 
     - `cost`, `maximize`, masks, `unmatched_cost` and axes: as they were passed to the solver.
       Each device reads its own shard of the costs, in blocks of rows.
-    - `result`: the solver's result. `col4row`, `row4col` and `col_dual` are read, and no
-      other field.
+    - `result`: the solver's result. The check reads only `col4row`, `row4col` and `col_dual`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
-      forbidden, and it is complete. Its cost does not matter.
+      forbidden, and the matching is complete. Its cost does not matter.
     - `optimal`: `valid`, and the duals prove it: `gap` is within the rounding of costs and duals,
       see [Checks][optimal].
-    - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
+    - `gap`: a bound on cost − optimum that the column duals prove, or +inf if they prove none, see
       [Checks][check-assignment].
 
     **Exact:** the bound holds for the numbers passed in. Differences are exact, and all other

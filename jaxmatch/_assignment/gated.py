@@ -1,9 +1,9 @@
-"""Problems that do not fit into one block of a GPU, rewritten for solvers that use the whole GPU.
+"""Problems too large for one thread block of a GPU, rewritten for solvers that use the whole GPU.
 
 With unmatched costs, each row gets an extra column, its gate: a match with it means that the row
-stays unmatched. The result is a problem without unmatched costs, for the core method. Transport
-solves what the core method does not take: 64-bit integers, problems with far more rows than
-columns, and the longest sides.
+stays unmatched. The result is a problem without unmatched costs, for the method `"core"`. The
+transport solver solves what `"core"` does not take: 64-bit integers, problems with unmatched costs
+and far more rows than columns, and the longest sides.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
-# A solver without unmatched costs, called with costs and masks.
+# A solver that takes no unmatched costs, but costs, a row mask and a column mask.
 Ungated: TypeAlias = Callable[..., Assignment]
 
-# With more rows per column, gates would make up most of the costs.
+# With more rows per column than this, gates would make up most of the costs. Then the transport
+# solver is used.
 _MOST_ROWS_PER_COLUMN = 3
-# Sums of smaller integers are exact in float64, as in the native solvers.
+# Sums of integers below this are exact in float64. The native solvers have the same limit.
 _MOST_INTEGER = 2**45
 
 
 def solve_beyond_blocks(
     problem: AssignmentProblem, *, maximize: bool, platform: Literal["cpu", "cuda"], twin: Solver
 ) -> Assignment:
-    """Solves one problem after the other. A warm start is ignored.
+    """Solves the problems of a batch one after the other. A warm start is ignored.
 
-    The `twin` solves problems whose unmatched costs are floats and whose costs are 64-bit integers
-    too large for a float.
+    The pure-JAX `twin` solves problems whose unmatched costs are floats and whose costs are 64-bit
+    integers too large for a float.
     """
     core = partial(_core, maximize=maximize)
     by_gates = partial(solve_gated, solve=core, maximize=maximize)
@@ -73,18 +74,18 @@ def solve_beyond_blocks(
 
 
 def solve_gated(problem: AssignmentProblem, *, solve: Ungated, maximize: bool) -> Assignment:
-    """Solves a problem with unmatched costs, in the dtype of its costs, by `solve` without them.
+    """Solves a problem with unmatched costs by `solve`, which takes none.
 
-    Row i gets an extra column behind the others, its gate, at its unmatched cost r_i. No other row
-    profits from this gate. For floats, its pairs with other rows are forbidden. For integers, these
-    pairs cost more than all others, so unmatched rows cost least in their own gates. Nothing is
-    subtracted, so nothing is rounded.
+    Unmatched costs must have the dtype of the costs. Row i gets an extra column behind all others,
+    its gate, and matching the row to its gate costs r_i, its unmatched cost. Pairs of the gate with
+    other rows are forbidden for floats. For integers these pairs cost more than all others, so an
+    unmatched row costs least in its own gate. Nothing is subtracted, so nothing is rounded.
 
     With gates there are more columns than rows, unless all columns are gates. So free columns have
-    dual 0, and all column duals are at most 0. The gate of a matched row is free, so the dual of
-    the row is at most r_i. The dual of an unmatched row is r_i minus the dual of its gate, which is
-    at most 0. Lowering the row's dual to r_i, and raising the gate's to 0, keeps all inequalities
-    and the sum of duals.
+    the dual 0, and all column duals are at most 0. The gate of a row with another column is free,
+    so the dual of the row is at most r_i. An unmatched row is matched to its gate, so its dual is
+    r_i minus the gate's dual, and thus at least r_i. Lowering it to r_i, and raising the gate's
+    dual to 0, keeps all inequalities and the sum of the duals.
     """
     cost, row_mask, col_mask, r, _ = problem
     assert r is not None and r.dtype == cost.dtype
@@ -138,7 +139,10 @@ def _as(problem: AssignmentProblem, dtype: DTypeLike) -> AssignmentProblem:
 
 
 def _with_float_gates(problem: AssignmentProblem, solve: Solver, twin: Solver) -> Assignment:
-    """Solves integer costs with unmatched costs that are floats. A float64 holds both."""
+    """Solves a problem with integer costs and unmatched costs that are floats, all in float64.
+
+    The `twin` solves it instead if 64-bit costs are too large for float64.
+    """
     real = result_float()
 
     def in_float64(problem: AssignmentProblem) -> Assignment:
@@ -155,7 +159,7 @@ def _with_float_gates(problem: AssignmentProblem, solve: Solver, twin: Solver) -
 
 
 def _narrowed(res: Assignment, dtype: DTypeLike) -> Assignment:
-    """Converts to the dtype of results. The gap is rounded upwards and remains a bound."""
+    """Converts a result to the dtype of results. The gap is rounded upwards: it stays a bound."""
     fields = {name: x.astype(dtype) for name, x in _numbers(res).items()}
     above = res.gap > fields["gap"].astype(res.gap.dtype)
     up = jnp.nextafter(fields["gap"], jnp.full_like(fields["gap"], jnp.inf))
@@ -163,7 +167,7 @@ def _narrowed(res: Assignment, dtype: DTypeLike) -> Assignment:
 
 
 def _overflows(problem: AssignmentProblem) -> Bool[Array, "..."]:
-    """Whether sums of unmatched costs are too large for integer costs, as in `solve_assignment`."""
+    """Whether sums of unmatched costs may reach 2^61, the limit for problems of integer costs."""
     cost, row_mask, col_mask, r, _ = problem
     *batch, n, m = cost.shape
     assert r is not None
@@ -200,7 +204,7 @@ def _numbers(res: Assignment) -> dict[str, Array]:
 def _by_units(
     problem: AssignmentProblem, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> Assignment:
-    """Solves a problem as a transport of one unit per row, with a dummy row and column."""
+    """Solves a problem as transport of one unit from each row, with a dummy row and column."""
     cost, row_mask, col_mask, r, _ = problem
     *batch, n, m = cost.shape
     rows, cols = (jnp.ones((*batch, size), jnp.int32) for size in (n, m))
@@ -228,7 +232,7 @@ def _rows_of_columns(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"
         at = jnp.where(cols < 0, m, cols)
         return jnp.full_like(cols, -1, shape=(m,)).at[at].set(rows, mode="drop")
 
-    # `vmap` keeps the sharding of a batch.
+    # Use `vmap`, because it keeps the sharding of a batch.
     for _ in col4row.shape[:-1]:
         invert = jax.vmap(invert)
     return invert(col4row)

@@ -21,20 +21,21 @@ from jaxmatch._ffi.dispatch import by_platform, rebatch
 from jaxmatch._ffi.sizes import size
 
 
-# Below these lengths of the longer side, a block runs an auction faster than the whole GPU, whose
-# rounds take longer. If the sides differ, columns stay free, which makes a block's searches longer.
+# Below these lengths of the longer side, one thread block runs an auction faster than the whole
+# GPU, where each round takes longer. If the sides differ, some columns stay free, which makes the
+# searches of a block longer. So the limit is lower.
 _LARGE_AUCTION, _LARGE_AUCTION_IF_NOT_SQUARE = 1536, 1025
-# Bytes of shared memory that a block needs for each row.
+# Bytes of shared memory that a thread block needs for each row of a problem.
 _BYTES_PER_ROW = 48
 
 
 def _auto(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """Jonker-Volgenant, or on a GPU the core method for few large problems, see `_prefers_core`."""
+    """Jonker-Volgenant, or on a GPU `"core"` for few large problems, see `_prefers_core`."""
     if is_symbolic(problem.cost.shape[-2:]) or not _prefers_core(problem):
         return _jonker_volgenant(problem, maximize=maximize)
 
     def solve(problem: AssignmentProblem) -> Assignment:
-        """Decides again, as the batch under `vmap` is larger than outside."""
+        """Chooses a solver again, now that `vmap` has added its dimension to the batch."""
         return _by_platform(problem, cpu=_on_cpu, cuda=on_cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -52,7 +53,7 @@ def on_cuda(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 
 
 def _prefers_core(problem: AssignmentProblem) -> bool:
-    """True if solving one problem at a time on the whole GPU is faster than one block per problem.
+    """Whether one problem at a time on the whole GPU is faster than one thread block per problem.
 
     Measured in benchmarks/assignment/large.py.
     """
@@ -92,20 +93,23 @@ def _large(
 
 
 def _has_block_auction(problem: AssignmentProblem) -> bool:
-    """Whether a block would run an auction faster than the whole GPU."""
+    """Whether one thread block would run an auction faster than the whole GPU."""
     n, m = problem.cost.shape[-2:]
     return max(n, m) < (_LARGE_AUCTION if n == m else _LARGE_AUCTION_IF_NOT_SQUARE)
 
 
 def _fits_a_block(problem: AssignmentProblem) -> bool:
-    """Whether the state of a problem surely fits the shared memory of a block."""
+    """Whether the state of a problem surely fits the shared memory of one thread block."""
     shared = native.shared_memory() or native.BYTES_ON_EVERY_GPU
     rows = max(problem.cost.shape[-2:])
     return native.fits_cuda(problem.cost) and rows * _BYTES_PER_ROW <= shared
 
 
 def _core_or_block(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
-    """Runs `"core"`, unless its first step asks for an auction: a block runs that faster."""
+    """Runs `"core"`. If its first step decides on an auction, one thread block solves instead.
+
+    A block runs an auction faster.
+    """
     large = partial(
         native_large.large, problem.cost, *problem.masks, maximize=maximize, method="core"
     )
@@ -176,7 +180,7 @@ def _xla(problem: AssignmentProblem, *, maximize: bool) -> Assignment:
 def _large_here(
     problem: AssignmentProblem, *, maximize: bool, method: str, time_limit: float | None = None
 ) -> Assignment:
-    """Solves on this host by a method for large problems, with the errors of a traced call."""
+    """Solves on this host by a method for large problems. Raises the same errors as in a trace."""
     if min(problem.cost.shape[-2:]) == 0:
         return _on_cpu(problem, maximize=maximize)
     _check_large(problem, method)
@@ -184,7 +188,10 @@ def _large_here(
 
 
 def method_with_limit(method: str, in_steps: bool) -> str:
-    """The method of a call with a time limit. Methods that take no limit raise an error."""
+    """The method to run with a time limit, `"core"` for `"auto"`.
+
+    Raises an error for methods without time limits, and for solves in several calls.
+    """
     method = "core" if method == "auto" else method
     if method not in native_large.LARGE_METHODS or in_steps:
         wrong = "several calls" if in_steps else f"method={method!r}"
@@ -210,7 +217,7 @@ def check_goes_with_limit(cost: Any, unmatched_cost: Any) -> None:
         )
 
 
-# Every platform accepts every name. Without a native solver for it, the pure-JAX twin runs.
+# Every platform accepts every name. If it has no native solver for a name, the pure-JAX twin runs.
 METHODS: dict[str, Callable[..., Assignment]] = {
     "auto": _auto,
     **{name: partial(_large, large_method=name) for name in native_large.LARGE_METHODS},

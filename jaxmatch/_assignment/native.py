@@ -1,4 +1,4 @@
-"""The target that solves batches of dense assignment problems."""
+"""The call of the native target that solves batches of dense assignment problems."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
 
 
-# Bytes of shared memory that a block has on an H100, and that it has on every GPU at least.
+# Bytes of shared memory for a thread block: on an H100, and at least on all supported GPUs.
 _BYTES_ON_H100, BYTES_ON_EVERY_GPU = 227 << 10, 99 << 10
 
 
 def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
-    """Whether the state of a problem fits the shared memory that the CUDA kernels keep it in.
+    """Whether the state of a problem fits the shared memory in which the CUDA kernels keep it.
 
-    The GPUs are those of this process; if it has none, an H100 is assumed.
+    It must fit on all GPUs of this process. If there are none, an H100 is assumed.
     """
     if is_symbolic(cost.shape[-2:]):
         return True
@@ -37,7 +37,10 @@ def fits_cuda(cost: Num[Array, "... n m"]) -> bool:
 
 @functools.cache
 def shared_memory() -> int | None:
-    """Bytes of shared memory that a block has on every GPU of this process; None without a GPU."""
+    """Bytes of shared memory for a thread block on the GPUs of this process; None without a GPU.
+
+    If the GPUs differ, this is the least number.
+    """
     try:
         gpus = jax.local_devices(backend="cuda")
         return min(gpu.shared_memory_per_block_optin for gpu in gpus)

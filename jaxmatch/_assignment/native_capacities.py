@@ -1,4 +1,4 @@
-"""The targets that solve assignment problems with capacities on this host, outside of a trace."""
+"""Calls of the native targets for assignment problems with capacities, outside of a trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def capacities(
 ) -> CapacitatedAssignment | Transport:
     """Solves every problem of the batch in one native call. All arrays are NumPy arrays.
 
-    Where possible, the operands are the caller's own arrays, so that `repeated` keeps the call.
+    Where possible, the operands are the caller's own arrays: then `jaxmatch._ffi.repeated` can
+    repeat the native call alone.
     """
     own = problem.transport
     if isinstance(own, PointProblem):
@@ -60,9 +61,10 @@ def capacities(
 
 
 def _amount(given: Any, expanded: Any, absent: int) -> tuple[Any, int]:
-    """The operand, or None and an amount for all rows or columns.
+    """Capacities or minima as an operand, or None and the one number for all rows or columns.
 
-    `expanded`: the amounts in the shape of an operand.
+    `given`: as the caller gave them. `expanded`: the same, converted to an operand. `absent`: the
+    number if none are given.
     """
     if given is None:
         return None, absent

@@ -1,4 +1,4 @@
-"""The target for one large assignment, solved in one native call or in several."""
+"""The native target for one large assignment, which is solved in one native call or in several."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ def large(
 ) -> tuple[Assignment, Buffers]:
     """Takes up to `steps` steps (0: all) from the state `buffers`. Arguments must be checked.
 
-    After `time_limit` seconds the best answer so far is completed, and its status is `TIME_LIMIT`.
+    After `time_limit` seconds the pairs found so far are completed, with the status `TIME_LIMIT`.
 
-    With `col_points`, `cost` holds the points of the rows; distances are computed on each access.
+    With `col_points`, `cost` holds the points of the rows, and costs are the distances of points,
+    computed on each access.
     """
     *_, n, m = cost.shape
     points: dict[str, Any] = {}

@@ -1,4 +1,8 @@
-"""The target for one large assignment whose costs are sharded over devices."""
+"""The native target for one large assignment whose costs are sharded over devices.
+
+For each row, the method `"core"` considers a set of candidate columns, and prices all other columns
+from time to time.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,25 @@ from jaxmatch._ffi.results import assignment_fields, buffers
 from jaxmatch._ffi.sizes import most, size
 
 
-# The core method has stalled if more than 1 / `_PART_FREE` of the rows are still free after
-# `_LEAST_PRICINGS` pricings, which are passes over all costs. Where the method converges, a tenth
-# of the rows are free after the first step. Where the nearest candidates are the wrong ones, as
-# between distant clusters, half of the rows were free for hundreds of steps.
+# The method `"core"` has stalled if more than 1 / `_PART_FREE` of the rows are still free after
+# `_LEAST_PRICINGS` pricings, which are passes over all costs. On problems where it converges, a
+# tenth of the rows are free after the first step. On problems where the cheapest columns of a row
+# are the wrong candidates, as between distant clusters, half of the rows stay free for hundreds of
+# steps.
 _LEAST_PRICINGS, _PART_FREE = 2, 4
 
 
 class GatheredBlocks(NamedTuple):
-    """The all-gathered blocks of all devices."""
+    """The blocks that the p devices published, all-gathered."""
 
-    reduction: Int[Array, "p a"]  # min-reduction buffers
+    reduction: Int[Array, "p a"]  # each device's terms of minima over all devices
     cores: Int[Array, "p b"]  # candidate sets of rows
     lists: Int[Array, "p c"]  # for each row a short list of tight columns (slack 0)
     packed: Int[Array, "p d"]  # candidate sets of selected rows
 
 
 class DeviceState(NamedTuple):
-    """The state of one device between two native calls, and the blocks that it publishes."""
+    """The state of one device between two native calls, and the four blocks that it publishes."""
 
     control: Int[Array, " c"]
     scratch: Int[Array, " s"]
@@ -45,19 +50,19 @@ class DeviceState(NamedTuple):
     @property
     def done(self) -> Bool[Array, ""]:
         stage = self._word("stage")
-        return (stage == size("large.stage.done")) | (stage < 0)  # negative after Ctrl-C
+        return (stage == size("large.stage.done")) | (stage < 0)  # stage < 0 after Ctrl-C
 
     @property
     def has_stalled(self) -> Bool[Array, ""]:
-        """Whether `"core"` has switched to trees over all costs, or matches too few rows."""
+        """Whether `"core"` has switched to search trees over all costs, or matches too few rows."""
         free, rows = self._word("free_rows"), self._word("rows")
         few_matched = (self._word("pricings") >= _LEAST_PRICINGS) & (free > rows // _PART_FREE)
         return ~self.done & ((self._word("trees") != 0) | few_matched)
 
     def requests(self, block: str) -> Bool[Array, ""]:
-        """Whether the next call needs a block to be gathered: "reduction", "cores" or "lists".
+        """Whether the next call needs this block of all devices: "reduction", "cores" or "lists".
 
-        "some" stands for the whole block `packed`, "few" for its beginning (`few_packed`).
+        "some" stands for the whole block `packed`, and "few" for its first `few_packed()` words.
         """
         return self._word("request") == size(f"large.request.{block}")
 
@@ -81,7 +86,7 @@ def _sizes(n: int, m: int, masked: bool, method: str, rows: bool, devices: int) 
 
 
 def few_packed(n: int, m: int, *, masked: bool, method: str, rows: bool, devices: int) -> int:
-    """The length of the part of `packed`, from its beginning, that is gathered for few rows."""
+    """The number of words at the beginning of `packed` that are gathered if it holds few rows."""
     assert method == "core"
     return size("sharded.packed.few", n, m, masked, rows, devices)
 
@@ -115,9 +120,9 @@ def sharded_assignment(
 ) -> tuple[Assignment, DeviceState]:
     """Solves until a block must be gathered or the solve is done.
 
-    `auction`: whether `"core"` may run an auction. `costs` is this device's shard of the matrix.
-    With a metric it is a pair of point sets `[d, k]`: this device's shard of the sharded side, and
-    all points of the other side.
+    `auction`: whether `"core"` may run an auction. `costs` holds this device's shard of the matrix.
+    With a metric it holds two sets of points `[d, k]`: this device's shard of the points on the
+    sharded side, and all points of the other side.
     """
     optional = {"row_mask": masks[0], "col_mask": masks[1]}
     shard, *others = costs
@@ -125,7 +130,7 @@ def sharded_assignment(
     optional |= gathered._asdict()
     operands = [shard, *(x for x in optional.values() if x is not None)]
     first = len(operands)
-    operands += state[:5]  # updated in place by aliases; the reduction buffer is always new
+    operands += state[:5]  # aliased, so updated in place; each call writes a new reduction block
     fields = assignment_fields(*sides)
     out = native_call(
         "jaxmatch_assignment_sharded",

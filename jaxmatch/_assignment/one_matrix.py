@@ -24,9 +24,10 @@ Pairs: TypeAlias = tuple[Array, Array]
 def pairs_of_matrix(
     cost: Any, maximize: bool, program: Callable[[Array, bool], Pairs]
 ) -> Pairs | None:
-    """What `linear_sum_assignment` returns; None for other arguments, or if the solve fails.
+    """What `linear_sum_assignment` returns for one matrix on this host.
 
-    `program`: a compiled solver, for JAX arrays whose shape and dtype come often.
+    None if `cost` is anything else, or if the problem has no solution. `program`: a compiled
+    solver, for JAX arrays whose shape and dtype come often.
     """
     is_jax = isinstance(cost, jax.Array)
     if not (is_jax or type(cost) is np.ndarray) or cost.ndim != 2 or cost.dtype not in _DTYPES:

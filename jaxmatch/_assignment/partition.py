@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Partition(NamedTuple):
-    """The mesh axis over which the rows or the columns of a problem are sharded."""
+    """How a problem is sharded: the mesh axis, and whether its rows or its columns are sharded."""
 
     axis: str | None  # None: not sharded
-    rows: bool  # False: columns
+    rows: bool  # rows are sharded; False: columns
     mesh: Mesh | AbstractMesh | None  # None within a `shard_map` over the axis
 
     @property
@@ -44,7 +44,7 @@ class Partition(NamedTuple):
         return PartitionSpec(self.axis, None) if self.rows else PartitionSpec(None, self.axis)
 
     def global_shape(self, n: int, m: int) -> tuple[int, int]:
-        """The sides of the whole problem, given the sides of the array that was passed."""
+        """The sides of the whole problem, given the sides of the array that the caller passed."""
         shards = self.size if self.is_local else 1
         n, m = (n * shards, m) if self.rows else (n, m * shards)
         side, what = (n, "rows") if self.rows else (m, "columns")
@@ -73,14 +73,14 @@ class Partition(NamedTuple):
         return lax.dynamic_slice_in_dim(x, self.shard_index() * each, each)
 
     def map_shards(self, f: Callable[..., T], in_specs: Any, *arguments: Any) -> T:
-        """Calls `f` on each device's shards. It must return the same result on all devices."""
+        """Calls `f` on each device's shards. All devices must return the same result."""
         if self.is_local:
             return f(*arguments)
         spec, arguments = PartitionSpec(), self.resharded(in_specs, arguments)
         return jax.shard_map(f, mesh=self.mesh, in_specs=in_specs, out_specs=spec)(*arguments)
 
     def resharded(self, specs: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Reshards inputs to `specs`: on explicit-axis meshes the sharding is part of the type."""
+        """Reshards arrays to `specs` on meshes with explicit axes, where types carry a sharding."""
         if self.mesh is None or AxisType.Explicit not in self.mesh.axis_types:
             return arrays
         mesh = self.mesh

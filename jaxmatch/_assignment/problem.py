@@ -57,7 +57,7 @@ def as_problem(
 
 
 def as_int32(x: Array) -> Array:
-    """Converts int64 to int32 if all numbers fit, for solvers without int64."""
+    """Converts int64 to int32 if all numbers fit, for solvers that do not take int64."""
     if x.dtype != np.int64 or x.size == 0:
         return x
     fits = np.iinfo(np.int32)
@@ -74,10 +74,10 @@ def as_unmatched_cost(
     must = f"be real and {MUST}"
     r = as_array("unmatched_cost", unmatched_cost, place, must=must)
     if jnp.issubdtype(r.dtype, jnp.floating):
-        # Not wider than float32, because XLA flushes denormal numbers to zero when it widens.
+        # Widen 16-bit floats only: when XLA widens float32, it flushes denormal numbers to zero.
         r = r.astype(jnp.float32) if r.dtype.itemsize == 2 else r
     elif jnp.issubdtype(cost.dtype, jnp.floating):
         r = r.astype(result_float())
-    else:  # integers beside integer costs stay integers: float32 would round them
+    else:  # with integer costs, integers stay integers: float32 would round them
         r = r.astype(jax.dtypes.canonicalize_dtype(np.int64))
     return broadcast("unmatched_cost", r, cost.shape[:-1], place.xp)

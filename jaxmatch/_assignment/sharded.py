@@ -57,10 +57,10 @@ def check_partition(
     method: str,
     methods: Sequence[str] = native_large.SHARDED_METHODS,
 ) -> None:
-    """Raises an error unless the native solvers take such a problem, sharded or not."""
+    """Raises an error unless the native solvers take a problem with this partition and size."""
     name, size = partition.name, partition.size
     where = f" where `{name}` is given" if partition.axis is not None else ""
-    if method not in [*methods]:  # a list: an unhashable name must not raise a TypeError
+    if method not in [*methods]:  # a list: a dict raises a TypeError for an unhashable name
         raise ValueError(f"`method` must be 'auto' or one of {[*methods]}{where}, got {method!r}.")
     most_devices = native_sharded.most_devices()
     if size > most_devices:
@@ -121,12 +121,13 @@ def _solve(
 class ShardedCosts(NamedTuple):
     """The sharded costs of one problem: a matrix, or points whose distances are computed on demand.
 
-    The arrays are passed separately, as `operands`: closing over them would leak tracers.
+    It holds no arrays. They are passed separately, as `operands`, because functions that closed
+    over them would leak tracers.
     """
 
     sides: tuple[int, int]
     specs: tuple[PartitionSpec, ...]  # one for each operand
-    call: Callable[..., tuple[Assignment, DeviceState]]  # native call on a device's operands
+    call: Callable[..., tuple[Assignment, DeviceState]]  # native call on one device's shards
     whole: Callable[..., Array]  # gathers the full matrix, for platforms without a native library
 
 
@@ -144,8 +145,8 @@ def solve_shards(
     """Solves one sharded problem. Costs are not moved; the result is replicated.
 
     The first operand is sharded, all others are replicated. Masks cover the whole problem.
-    `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU, and `cuda` on a GPU.
-    Elsewhere a method that exists only on CPUs is replaced by the pure-JAX twin.
+    `cpu(operands, row_mask, col_mask)`, if given, replaces `method` on a CPU, and `cuda` likewise
+    on a GPU. If `method` exists only on CPUs, the pure-JAX twin runs on a GPU.
     """
     if partition.is_local:
         _check_replicated(partition, (*operands[1:], *masks))
@@ -213,9 +214,10 @@ def solve_and_gather(
 ) -> _Carry:
     """Alternates native calls and all-gathers until the solve is done.
 
-    Invariant: after each call all devices request the same block. A collective moves O(n) numbers,
-    the candidate sets of all or some rows, or the lists of tight columns. With `stops` the core
-    method runs no auction, and the solve may end early, without a result.
+    Invariant: after each call all devices request the same block of `GatheredBlocks`. That is O(n)
+    numbers, the candidate sets of all or some rows, or the lists of tight columns. With `stops`,
+    the method `"core"` runs no auction, and the solve ends early, without a result, as soon as
+    `stops(state)` holds.
     """
     device = partition.shard_index()
     layout = {"rows": partition.rows, "devices": partition.size, "method": method}
@@ -241,7 +243,7 @@ def solve_and_gather(
         return call(carry.gathered._replace(**new), carry.state)
 
     def reduce(carry: _Carry) -> _Carry:
-        """Gathers reductions and calls until another block is requested, or the solve is done."""
+        """Gathers `reduction` and makes a call, as long as the state requests this block."""
         return while_requested(
             "reduction", carry, lambda carry: gather_and_call(carry, "reduction")
         )
@@ -267,7 +269,8 @@ def solve_and_gather(
         return exchange("lists", carry)
 
     state, gathered = native_sharded.empty_state(*sides, **layout)
-    # The type of a loop's state must not change, so the initial state varies as its successors do.
+    # The type of a loop's state must not change. So mark the initial state as varying over the same
+    # mesh axes as the states that follow.
     state, gathered = vary_alike((state, gathered), (operands, masks, device))
     carry = call(gathered, state)
     if method != "core":
@@ -283,7 +286,7 @@ def solve_and_gather(
 def _value_jvp(
     partition: Partition, cost: Array, tangent: Array, res: Assignment
 ) -> Float[Array, ""]:
-    """The sum of the tangents of matched pairs. Each device adds the pairs in its own shard."""
+    """The sum of the tangents of matched pairs. Each device adds those in its own shard."""
     if is_constant(tangent):
         return jnp.zeros_like(res.cost)
 

@@ -92,7 +92,7 @@ def check_shards(
     unmatched_cost: Array | None = None,
     recomputed: tuple[float, float] = (1, 0),
 ) -> AssignmentCheck:
-    """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard."""
+    """Verifies a result. `rows_of(costs, first, count)` returns `count` rows of a shard's costs."""
     result = constant(result)
     bound = DualBound.of(sides, *masks, unmatched_cost, result.col_dual, maximize, dtype)
     bound = bound._replace(recomputed=recomputed)
@@ -153,7 +153,7 @@ def _reduce_shard(
         return reductions
     if partition.rows:
         return jax.tree.map(lambda x: lax.all_gather(x, partition.axis, tiled=True), reductions)
-    # The pair of a row lies in one shard; its minimum may lie in any.
+    # The pair of a row is in one shard. The minimum of its reduced costs may be in another.
     is_mine = (col4row >= 0) & (col4row < len(cols))
     every, has_pair = jax.tree.map(partition.gather, (reductions, is_mine))
     least = every.least.min(0)

@@ -77,9 +77,10 @@ def solve_assignment(
     - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
     - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,
-      and a function of (matched rows, rows) to run after each call; see `jaxmatch.stepping`.
-    - `time_limit`: for one large problem, a number of seconds. After these, the pairs found so far
-      are completed, with a proved gap; see [A limit of time][time-limit].
+      and a function of (matched rows, rows to match) that runs after each call; see
+      `jaxmatch.stepping`.
+    - `time_limit`: for one large problem, a number of seconds. When they are over, the pairs found
+      so far are completed, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
 
@@ -189,7 +190,7 @@ def linear_sum_assignment(
     **Raises:** outside of a trace, `ValueError` as in scipy: for NaN, an infinity of the wrong
     sign, and infeasible input. Inside `jit` or `vmap` nothing can be raised, so the indices of such
     a problem are −1. [`solve_assignment`][jaxmatch.solve_assignment] also returns status and duals
-    and takes masks; its documentation covers gradient, cost and exactness.
+    and takes masks. Its documentation covers gradient, cost and exactness.
     """
     pairs = pairs_of_matrix(cost_matrix, bool(maximize), _pairs_in_trace)
     if pairs is not None:

@@ -25,7 +25,7 @@ from jaxmatch._ffi.sizes import size
 from jaxmatch._library import libraries
 
 
-# Takes the number of matched rows and the number of rows to match.
+# A function that takes the number of matched rows and the number of rows to match.
 Progress = Callable[["Array", "Array"], None]
 
 
@@ -36,11 +36,11 @@ class AssignmentState:
 
     Leading `...` is batch.
 
-    - `result`: an `Assignment`. Until the solve is done it holds the pairs so far, and its status
-      is `UNFINISHED`.
+    - `result`: an `Assignment`. Until the solve is done it holds the pairs found so far, and its
+      status is `UNFINISHED`.
     - `buffers`: the internal state of the solver: prices, candidate sets, counters.
 
-    It is a pytree of arrays, so `jit` and `while_loop` take it, and it can be stored.
+    A state is a pytree of arrays, so `jit` and `while_loop` take it, and it can be stored.
     """
 
     result: Assignment
@@ -73,7 +73,7 @@ class AssignmentState:
 
     @property
     def pricings(self) -> Int[Array, "..."]:
-        """The number of passes of `"core"` over all costs, or of Hungarian dual updates."""
+        """The number of passes over all costs in `"core"`, of dual updates in Hungarian methods."""
         return self.buffers.word("pricings")
 
     @property
@@ -83,11 +83,12 @@ class AssignmentState:
 
     @property
     def termination_rounds(self) -> Int[Array, "..."]:
-        """The number of rounds: of termination detection in searches, and of bids in auctions.
+        """The number of rounds so far: rounds of searches, and rounds of bids in auctions.
 
-        In the Hungarian methods (`"classical"`, `"tree"`) they are levels of breadth-first search.
-        In `"core"` there is one round per search on a CPU. On a GPU its searches are asynchronous,
-        so the number of rounds differs between runs.
+        In the Hungarian methods (`"classical"`, `"tree"`), a round is a level of breadth-first
+        search. In `"core"` on a CPU, a search is one round. On a GPU, threads search
+        asynchronously, and a round ends with a test for termination, so the number of rounds
+        differs between runs.
         """
         return self.buffers.word("termination_rounds")
 
@@ -113,7 +114,7 @@ class AssignmentState:
 def is_done(buffers: Buffers) -> Bool[Array, "..."]:
     """Whether the result of these buffers is final."""
     stage = buffers.word("stage")
-    return (stage == size("large.stage.done")) | (stage < 0)  # after Ctrl-C all words are negative
+    return (stage == size("large.stage.done")) | (stage < 0)  # stage < 0 after Ctrl-C
 
 
 @unchecked
@@ -148,7 +149,7 @@ def init(
             f"integers, got {cost.dtype}{[*cost.shape]}."
         )
     start = (Assignment.empty(cost.shape), native_large.empty_buffers(cost, masked, method))
-    # In a surrounding `shard_map` the state must have the type of its successors.
+    # In a surrounding `shard_map`, the state must have the same type as the states that follow.
     result, buffers = vary_alike(start, problem)
     return AssignmentState(result, buffers, maximize, method)
 
@@ -227,7 +228,7 @@ def solve_in_steps(
     steps: int,
     progress: Progress | None,
 ) -> Assignment:
-    """A `while_loop` of native calls, until all problems of the batch are done."""
+    """Solves in a `while_loop` of native calls, until all problems of the batch are done."""
     _check_libraries()
 
     def report(result: Assignment, buffers: Buffers) -> None:

@@ -1,4 +1,7 @@
-"""The pure-JAX assignment solver for any platform: conversion to canonical form and back."""
+"""The pure-JAX assignment solver for any platform: conversion to canonical form and back.
+
+`jaxmatch._assignment.xla_paths` solves problems in canonical form.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,9 @@ def solve(
             overflow |= _overflows(unmatched_cost, rows, pairs)
     go = ~(invalid | overflow)
 
-    # Errors that `gap` must cover besides the roundings in `_prove`: from integers longer than a
-    # float, and from numbers so small that XLA may flush them, or their differences, to zero.
+    # Errors that `gap` must cover besides the roundings in `_prove` (xla_paths): from integers that
+    # do not fit into a float, and from numbers so small that XLA may flush them, or differences of
+    # them, to zero.
     info = jnp.finfo(c.dtype)
     room = 1 << (8 * (n + m)).bit_length()  # an upper bound on the number of terms of any sum
     small = 4 * room * float(info.tiny) / float(info.eps)
@@ -61,7 +65,7 @@ def solve(
     narrow = any(x.dtype != c.dtype and jnp.issubdtype(x.dtype, jnp.floating) for x in inputs)
     tiny = float(jnp.finfo(jnp.float32).tiny if narrow else info.tiny)
     low = jnp.maximum(greatest(jnp.where(allowed, c_low, 0)), greatest(jnp.where(rows, r_low, 0)))
-    # Huge costs are scaled by a power of two: the sums along a path must stay finite.
+    # Huge costs are scaled down by a power of two, so that the sums along a path stay finite.
     huge = jnp.maximum(greatest(c), greatest(r)) > float(info.max) / room
     scale = jnp.where(huge, 1 / room, 1).astype(c.dtype)
     c, r = c * scale, r * scale
@@ -75,7 +79,7 @@ def solve(
         return place(c, r, rows & go, optional, slop, start)
 
     def place_cols(go: Array) -> Placement:
-        """Solves the transpose: columns must be matched, and a warm start consists of row duals."""
+        """Solves the transposed problem. Columns must be matched; a warm start has row duals."""
         leave = jnp.where(cols, jnp.inf, 0).astype(c.dtype)
         row_start = None
         if start is not None:
@@ -91,7 +95,8 @@ def solve(
     elif n >= m and row_mask is None:
         placed = place_cols(go)
     else:
-        # Masks decide at run time which side must be matched. In the other call no row is active.
+        # Masks decide at run time which side must be matched. So both calls run, one of them with
+        # no active rows.
         flip = num_rows > num_cols
         by_row, by_col = place_rows(go & ~flip, num_rows != num_cols), place_cols(go & flip)
         placed = jax.tree.map(lambda a, b: jnp.where(flip, b, a), by_row, by_col)

@@ -1,12 +1,12 @@
 """Successive shortest augmenting paths in pure JAX, for one problem in canonical form.
 
-Canonical form: minimise, +inf forbids a pair, every active row must be matched or pay `leave`, and
-columns may stay unmatched unless there are as many active rows as columns.
+Canonical form: minimise, +inf forbids a pair, every active row i must be matched or left unmatched
+at the cost leave_i, and columns may stay unmatched unless there are as many active rows as columns.
 
-Rows are placed one at a time along a shortest path of reduced costs C_ij - u_i - v_j, found by
-Dijkstra's algorithm (Jonker and Volgenant, Computing 38, 1987, section 3, without their
-initialisation). Only the column duals v are stored: u_i is C_ij - v_j for the column j that row i
-is matched to.
+Rows are placed one at a time: the row, and rows that were placed earlier, are matched or left
+unmatched along a shortest path of reduced costs C_ij - u_i - v_j. Dijkstra's algorithm finds this
+path (Jonker and Volgenant, Computing 38, 1987, section 3, without their initialisation). Only the
+column duals v are stored: u_i is C_ij - v_j for the column j that row i is matched to.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def place(
     slop: Float[Array, ""],
     start: Float[Array, " q"] | None,
 ) -> Placement:
-    """Match every active row, or leave it unmatched at the cost leave_i.
+    """Match every active row i, or leave it unmatched at the cost leave_i.
 
-    v_j <= 0 if columns are `optional`. `slop` is an error bound that is added to the gap.
+    `optional`: columns may stay unmatched, so v_j <= 0. `slop`: an error bound that is added to the
+    gap. `start`: column duals for a warm start.
     """
     p, q = c.shape
     if p == 0 or q == 0:
@@ -57,9 +58,10 @@ def place(
     cold = jnp.zeros_like(c[0])
     if start is None:
         return _place_from(c, leave, active, slop, cold)
-    # Any column duals are feasible, as row duals follow from them. But an unmatched column needs a
-    # dual of 0, and if duals are much larger than costs, rounding loses the costs. So the result of
-    # a warm start is used if its gap is 0; otherwise the solve is repeated from a cold start.
+    # Any column duals are feasible, because the row duals follow from them. But a column that stays
+    # unmatched needs the dual 0, and if duals are much larger than costs, rounding loses the costs.
+    # So the result of a warm start is used only if its gap is 0. Otherwise the solve starts again
+    # with all duals 0.
     warm = jnp.isfinite(start).all()
     start = jnp.where(optional, jnp.minimum(start, 0), start)
 
@@ -79,24 +81,24 @@ def place(
 
 
 class _Search(NamedTuple):
-    """The state of the loop."""
+    """The state of the loop in `_place_from`."""
 
     placed: Int[Array, ""]  # the number of rows placed; the next one is the root of the search
     failed: Bool[Array, ""]
     col4row: Int[Array, " p"]
     row4col: Int[Array, " q"]
     v: Float[Array, " q"]
-    # Dijkstra's algorithm from the root.
+    # The state of Dijkstra's algorithm, which starts at the root.
     row: Int[Array, ""]  # the row to scan
     offset: Float[Array, ""]  # the distance of that row minus its dual
     dist: Float[Array, " q"]  # length of the shortest known path to a column
     pred: Int[Array, " q"]  # the row that precedes a column on that path
     scanned: Bool[Array, " q"]
-    leave_dist: Float[Array, ""]  # length of the shortest path that leaves a row unmatched
-    leave_row: Int[Array, ""]
-    # Augmentation along the shortest path.
+    leave_dist: Float[Array, ""]  # length of the shortest known path that leaves a row unmatched
+    leave_row: Int[Array, ""]  # that row
+    # The state of the augmentation along the shortest path.
     augmenting: Bool[Array, ""]
-    col: Int[Array, ""]  # the column to assign to its predecessor
+    col: Int[Array, ""]  # the column that is matched next, to the row that precedes it
 
 
 def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) -> Placement:
@@ -138,8 +140,8 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         length = jnp.minimum(nearest, leave_dist)
         leaves, owner = leave_dist < nearest, s.row4col[col]
         found = leaves | (owner < 0) | ~(length < jnp.inf)
-        # At the end of the path, lower the duals of scanned columns by their distance to the end.
-        # Reduced costs stay >= 0 and become 0 along the path.
+        # Once the path is found, lower the dual of each scanned column by the length of the path
+        # minus the column's distance. Reduced costs stay >= 0 and become 0 along the path.
         v = jnp.where(found & s.scanned, s.v + jnp.minimum(dist - length, 0), s.v)
         return s._replace(
             failed=~(length < jnp.inf),
@@ -157,7 +159,7 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         )
 
     def augment(s: _Search) -> _Search:
-        """Assign one column to its predecessor; at the root, start the next search."""
+        """Match one column to the row that precedes it; at the root, start the next search."""
         on = s.augmenting & (s.col >= 0)
         row = s.pred[s.col]
         s = s._replace(
@@ -168,9 +170,9 @@ def _place_from(c: Array, leave: Array, active: Array, slop: Array, v: Array) ->
         fresh = search(s.placed + 1, s.failed, s.col4row, s.row4col, s.v)
         return _select(s.augmenting & (s.col < 0), fresh, s)
 
-    # One loop instead of three nested ones: under vmap no problem waits for the others. The loop
-    # ends whatever the numbers are: a search scans each column once, and each step along a path
-    # leads to a column that was scanned earlier.
+    # One loop instead of three nested ones (rows, searches, paths), so that under `vmap` no problem
+    # waits for another. The loop ends whatever the numbers are: a search scans each column at most
+    # once, and each step back along a path leads to a column that was scanned earlier.
     s = lax.while_loop(
         lambda s: (s.placed < count) & ~s.failed,
         lambda s: augment(_select(s.augmenting, s, scan(s))),
@@ -201,7 +203,7 @@ def _prove(c: Array, leave: Array, slop: Array, s: _Search) -> tuple[Array, Arra
     x, rest = two_sum(c, -s.v[None, :])
     rest = jnp.where(x < jnp.inf, rest, 0)
     u = jnp.minimum(x.min(1), leave)
-    u = jnp.where(u == 0, 0, u)  # which of -0 and +0 is least depends on how XLA divides the work
+    u = jnp.where(u == 0, 0, u)  # whether a minimum is -0 or +0 depends on how XLA splits the work
     u_rest = jnp.where(x == u[:, None], rest, jnp.inf).min(1)
     u_rest = jnp.where(leave == u, jnp.minimum(u_rest, 0), u_rest)
 
@@ -210,7 +212,7 @@ def _prove(c: Array, leave: Array, slop: Array, s: _Search) -> tuple[Array, Arra
     def chosen(x: Array, otherwise: Array) -> Array:
         return jnp.where(s.col4row < 0, otherwise, jnp.take_along_axis(x, col, 1)[:, 0])
 
-    # gap = Σ slack of rows in their pairs (or unmatched) + Σ slack of unmatched columns.
+    # gap = Σ slack of each row's pair (or of leaving it unmatched) + Σ slack of unmatched columns.
     slack, slack_rest = two_sum(chosen(x, leave), -u)
     rest, rest_rest = two_sum(chosen(rest, jnp.zeros_like(u)), -u_rest)
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))

@@ -38,12 +38,12 @@ def _matched_distances(
     row4col: Array,
     solved: Array,
 ) -> Array:
-    """The sum of the matched distances. Each device computes those of its own shard."""
+    """The sum of the distances of matched pairs. Each device computes those of its own shard."""
 
     def sum_of_shard(mine: Array, others: Array, partner: Array, solved: Array) -> Array:
         partner = partition.shard_of(partner)
         paired = solved & (partner >= 0)
-        # Replace unmatched points, which may be NaN: they must not reach the derivative.
+        # Replace unmatched points, because they may be NaN, which must not reach the derivative.
         mine, partner = (
             jnp.where(paired[:, None], p, k)
             for p, k in ((mine, 1), (others[jnp.maximum(partner, 0)], 0))

@@ -1,4 +1,4 @@
-"""The CPU target for Jonker-Volgenant on points, whose distances are computed on demand."""
+"""The native CPU target for Jonker-Volgenant on points, whose distances are computed on demand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """`check_assignment_points` with a radius, outside of a trace: a grid finds the pairs.
 
-It shares no code with the native solver's grid, so that it does not repeat its errors.
+The points of a pair are in the same or in neighbouring cells of the grid. The native solver has a
+grid, too. This module shares no code with the solver, so that it does not repeat errors of the
+solver.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from jaxmatch._common.tighten import Blocks, Pairs
 
 
 _MOST_AXES = 3  # axes of a grid
-_MOST_CELLS = 2.0**20  # cells along an axis; a key has 21 bits for each axis
-_KEY_BITS = 21
-# Cells are wider than the reach by this factor, which covers the rounding of coordinates.
+_MOST_CELLS = 2.0**20  # cells along an axis
+_KEY_BITS = 21  # for each axis, in the integer that identifies a cell
+# Cells are wider than `_Range.reach` by this factor, which covers the rounding of coordinates.
 _SLACK = 1 + 2.0**-16
-_BLOCK = 1 << 17  # candidate pairs at once, to stay in a core's cache
+_BLOCK = 1 << 17  # candidate pairs that are judged at once, to stay in a core's cache
 _ROWS = 1 << 15  # rows whose cells are looked up at once
 
 OnHost: TypeAlias = Any  # a NumPy array; `Any` for type checkers
@@ -44,7 +46,8 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     cols: Any = bound.cols
     sound_rows, sound_cols = np.isfinite(x).all(-1), np.isfinite(y).all(-1)
     radius = float(problem.radius)
-    # Rows with NaN costs, for example because a point is not finite.
+    # Rows with a NaN cost: because their own point, or that of any column, is not finite, or the
+    # radius is negative or NaN.
     has_radius = radius >= 0
     unsound = rows & ~(sound_rows & bool(has_radius and sound_cols[cols].all()))
     within = _Range(metric, radius, x.dtype, problem.radius.dtype)
@@ -53,7 +56,7 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     own = _own_costs(within, x, y, there, col4row)
 
     def pairs() -> Iterator[Pairs]:
-        """All pairs that exist, except pairs of the result whose existence depends on rounding."""
+        """All pairs that exist regardless of rounding."""
         return _near_pairs(within, x, y, *there)
 
     def reduce(v: Any) -> RowReductions:
@@ -73,9 +76,9 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
 
 
 def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
-    """Lowers `least` + `rest`, each row's minimum of cost − v_j, to the minimum with more pairs.
+    """Lowers `least` + `rest`, each row's minimum of cost − v_j, to include the pairs `near`.
 
-    The pairs must be sorted by row.
+    These pairs must be sorted by row.
     """
     if not near.row.size:
         return
@@ -94,8 +97,8 @@ class _Range(NamedTuple):
     """Decides which pairs of points lie within the radius. Points are [dims, size] in float64.
 
     The native solvers compute bitwise the same distances, except for the cosine, where norms are
-    rounded. The pure-JAX twin rounds distances to the dtype of results, in an order that
-    compilers choose.
+    rounded. The pure-JAX twin computes distances in the dtype of results, and the compiler chooses
+    the order in which it adds the terms of coordinates.
     """
 
     metric: str
@@ -123,11 +126,14 @@ class _Range(NamedTuple):
         return np.sqrt(total) if self.metric == "euclidean" else total
 
     def judge(self, x: OnHost, i: OnHost, y: OnHost, j: OnHost) -> tuple[OnHost, OnHost, OnHost]:
-        """The costs of pairs, whether they exist, and whether that depends on rounding."""
+        """The costs of pairs, whether each pair exists, and whether its existence is undecided.
+
+        It is undecided if a solver's rounding of the distance may decide otherwise.
+        """
         apart = cost = self.distance(x, i, y, j)
         most = self.radius
         if self.of_squares and not 2.0**-480 <= most <= 2.0**480:
-            # Squares would leave the range of floats.
+            # Scale coordinates, because their squares would leave the range of floats.
             scale = 2.0**-700 if most > 1 else 2.0**700
             apart, most = self.distance(x, i, y, j, scale), most * scale
         most = most * most if self.metric == "sqeuclidean" else most
@@ -142,7 +148,7 @@ class _Range(NamedTuple):
         return cost, exists & np.isfinite(cost), near
 
     def _differs(self, x: OnHost, y: OnHost, exists: OnHost) -> OnHost:
-        """Whether sums in another order, in the dtype of results, would decide otherwise."""
+        """Whether sums in another order, or in the dtype of results, may decide otherwise."""
         real = self.real.type
         most, scale = real(self.radius), real(1)
         if self.of_squares:
@@ -169,7 +175,7 @@ class _Range(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """The greatest difference of a coordinate within any pair, apart from rounding."""
+        """The most by which two points of a pair differ in any coordinate, apart from rounding."""
         if self.metric != "cosine":
             return self.radius
         # For vectors of about unit length, |x - y|² = 2 (1 - x·y).
@@ -179,7 +185,10 @@ class _Range(NamedTuple):
 def _own_costs(
     within: _Range, x: OnHost, y: OnHost, there: tuple[OnHost, OnHost], col4row: OnHost
 ) -> OnHost:
-    """The cost of each row's pair, +inf where that pair does not exist."""
+    """The cost of each row's pair in the result; +inf if the row has none or it does not exist.
+
+    If it is undecided whether a pair exists (see `_Range.judge`), it does.
+    """
     own = np.full(len(x), np.inf)
     i = np.flatnonzero((col4row >= 0) & (col4row < len(y)) & there[0])
     i = i[there[1][col4row[i]]]
@@ -212,11 +221,11 @@ def _near_pairs(
 
 
 def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
-    """The grid cells of rows and of columns as integers, and the offsets of neighbouring cells.
+    """The grid cells of rows and of columns as integers, and the offsets to neighbouring cells.
 
-    Neighbours along the first axis have offsets of ±1, which are not listed.
+    Offsets by ±1, which lead to neighbours along the first axis, are not listed.
     """
-    # Differences of halves do not overflow.
+    # Halve all coordinates, so that differences do not overflow.
     x, y, reach = x / 2, y / 2, reach / 2
     least = y.min(-1)
     span = y.max(-1) - least
@@ -227,9 +236,9 @@ def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
     for at, axis in enumerate(axes):
         step = 1 << (_KEY_BITS * at)
         for cell, p in zip(cells, (x, y), strict=True):
-            # Cells of columns are numbered from 2. Rows beyond them get the outermost cells.
+            # Cells of columns are numbered from 2. Rows farther out get the outermost cells.
             place = np.floor((p[axis] - least[axis]) / width[axis])
-            place = np.nan_to_num(place, nan=0.0)  # NaN if a width is infinite
+            place = np.nan_to_num(place, nan=0.0)  # NaN if `width` is infinite
             cell += (2 + np.clip(place, -2, _MOST_CELLS + 2).astype(np.int64)) * step
         if at:
             beside = (beside[:, None] + step * np.arange(-1, 2)).ravel()
@@ -239,9 +248,10 @@ def _cells(x: OnHost, y: OnHost, reach: float) -> tuple[OnHost, OnHost, OnHost]:
 def _candidates(
     of_rows: OnHost, of_cols: OnHost, beside: OnHost
 ) -> Iterator[tuple[OnHost, OnHost, OnHost]]:
-    """Yields rows, and ranges of columns in the cells next to theirs, block by block.
+    """Yields, block by block, rows and ranges of columns in the same and neighbouring cells.
 
-    A range is a first column and a number of columns. Both arrays of cells must be sorted.
+    A range is a first column and a number of columns. Rows repeat, once for each of their ranges.
+    Both arrays of cells must be sorted.
     """
     for begin in range(0, len(of_rows), _ROWS):
         cells = of_rows[begin : begin + _ROWS, None] + beside

@@ -1,4 +1,4 @@
-"""Finds the pairs of points within a radius on a GPU, by strips of columns."""
+"""Finds the pairs of points within a radius on a GPU, by strips of columns (see `Strips`)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jaxmatch._matching.graph import BipartiteGraph
 
 _STRIP_BITS = 15  # as in ffi/sparse_assignment/cuda/near_pairs.cuh
 _MOST_CELLS = 1 << (_STRIP_BITS - 1)  # cells along a coordinate
-_FEW_PAIRS = 1 << 22  # room for this many pairs is never too much
-_PAIRS_OF_A_POINT = 64  # pairs per point to make room for, if points are traced
+_FEW_PAIRS = 1 << 22  # room for up to this many pairs is made without counting
+_PAIRS_OF_A_POINT = 64  # if points are traced, room is made for this many pairs per point
 
 
 class Strips(NamedTuple):
-    """The columns, sorted by strip and then by their first coordinate.
+    """The columns, sorted by strip, and within a strip by first coordinate.
 
-    A strip is a cell of a grid over the second and third coordinates.
+    A strip holds the points in one cell of a grid over the second and third coordinates.
     """
 
     of_row: Int[Array, " n"]  # strip of each row; -1: the row has no pair
@@ -36,7 +36,7 @@ class Strips(NamedTuple):
 
 
 def room_for(problem: NearProblem, metric: str) -> int:
-    """How many pairs to make room for. On a GPU they are counted, unless points are traced."""
+    """How many pairs to make room for. If points are on a GPU and not traced, pairs are counted."""
     n, m = len(problem.x), len(problem.y)
     most = min(n * m, MOST_GRAPH_EDGES)
     if most <= _FEW_PAIRS:
@@ -47,18 +47,17 @@ def room_for(problem: NearProblem, metric: str) -> int:
         return min(most, max(_FEW_PAIRS, _PAIRS_OF_A_POINT * max(n, m)))
     row_ptr, fits = _row_ptr(problem, metric=metric, room=most)
     if not fits:
-        return 1  # the solver returns OVERFLOW
-    # A power of two, so that few programs are compiled.
+        return 1  # then pairs do not fit, and the solver returns OVERFLOW
+    # Round up to a power of two, so that few programs are compiled.
     return min(most, 1 << max(int(row_ptr[-1]) - 1, 1023).bit_length())
 
 
 def near_graph(
     problem: NearProblem, *, metric: str, room: int
 ) -> tuple[BipartiteGraph, Float[Array, " room"], Bool[Array, ""]]:
-    """The graph of the pairs, their costs, and whether there is room for all of them.
+    """The graph of the pairs, their costs, and whether they fit into `room`.
 
-    If the pairs do not fit into `room`, the graph has no edges. Points that are not masked must be
-    finite.
+    If they do not fit, the graph has no edges. Points that are not masked must be finite.
     """
     n, m = len(problem.x), len(problem.y)
     strips = _strips(problem, metric)
@@ -67,7 +66,7 @@ def near_graph(
     is_pair = jnp.arange(room, dtype=jnp.int32) < row_ptr[-1]
     degree = jnp.zeros(m + 1, jnp.int32).at[jnp.where(is_pair, col_ind, m)].add(1)[:m]
     col_ptr = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(degree, dtype=jnp.int32)])
-    # The solver reads `col_ptr`. Of `row_ind` it only checks the range.
+    # The solver reads `col_ptr`. It only checks the range of `row_ind`, so zeros suffice.
     row_ind = jnp.zeros(room, jnp.int32)
     sides = jnp.asarray(n, jnp.int32), jnp.asarray(m, jnp.int32)
     return BipartiteGraph(row_ptr, col_ind, col_ptr, row_ind, *sides), cost, fits
@@ -93,7 +92,8 @@ def _strips(problem: NearProblem, metric: str) -> Strips:
     has_row = has_row if problem.row_mask is None else has_row & problem.row_mask
     has_col = has_col if problem.col_mask is None else has_col & problem.col_mask
     tiny, rounding = jnp.finfo(x.dtype).tiny, 8 * float(jnp.finfo(x.dtype).eps)
-    # As in ffi/sparse_assignment/point_pairs.h: no coordinate of a pair differs by more than this.
+    # The most by which two points of a pair differ in any coordinate, as in
+    # ffi/sparse_assignment/point_pairs.h.
     reach = jnp.sqrt(2 * radius + rounding) if metric == "cosine" else radius
 
     of_row, of_col = (jnp.zeros(len(p), jnp.int32) for p in (x, y))
@@ -103,7 +103,8 @@ def _strips(problem: NearProblem, metric: str) -> Strips:
         most = jnp.where(has_col, at, -jnp.inf).max()
         # Cells are wider than the reach by more than the rounding of quotients.
         width = jnp.maximum(jnp.maximum(reach * 1.0625, (most - least) / _MOST_CELLS), tiny)
-        # Columns have cells from 2 on; rows beyond them have the cells 0 and _MOST_CELLS + 4.
+        # Cells of columns are numbered from 2. Rows farther out get the cells 0 and
+        # _MOST_CELLS + 4.
         cells = (
             jnp.nan_to_num(jnp.floor((p[:, axis] - least) / width), posinf=jnp.inf) for p in (x, y)
         )

@@ -45,7 +45,7 @@ def solve_near(
 
 
 def near_on_host(problem: NearProblem, metric: str) -> Assignment:
-    """Solves a problem of NumPy or JAX arrays by the native code for CPUs."""
+    """Solves a problem of NumPy or JAX arrays by the native solver for CPUs."""
     x, y, radius, *optional = problem
     names = ("row_mask", "col_mask", "unmatched_cost")
     given: dict[str, Any] = dict(zip(names, optional, strict=True))
@@ -72,8 +72,8 @@ def _gated(
 ) -> Float[Array, "n m"]:
     """The costs of some rows against all columns: +inf beyond the radius, NaN if invalid.
 
-    `col4row`: the columns that a result matches to these rows. With it, a pair whose distance is
-    within rounding of the radius exists if and only if it is matched.
+    `x`: the points of these rows. `col4row`: the columns to which a result matches the rows. With
+    it, a pair whose distance is within rounding of the radius exists if and only if it is matched.
     """
     real, dims = result_float(), x.shape[-1]
     mine, others = x[:, None].astype(real), problem.y[None].astype(real)
@@ -112,7 +112,8 @@ def _by_matrix(problem: NearProblem, *, metric: str) -> Assignment:
 def _by_pairs(problem: NearProblem, *, metric: str, room: int) -> Assignment:
     graph, cost, fits = near_graph(problem, metric=metric, room=room)
     sparse = SparseProblem(cost, problem.row_mask, problem.col_mask, problem.unmatched_cost)
-    # A batch of one: `vmap` would not map a graph without batch dimensions.
+    # A batch of one problem: without batch dimensions, the graph would count as shared by all
+    # problems of a `vmap`.
     graph, sparse = jax.tree.map(lambda a: a[None], (graph, sparse))
     res = solve_without_large_numbers(_pairs_on_cuda, graph, sparse, maximize=False)[0][0]
     sound = problem.radius >= 0

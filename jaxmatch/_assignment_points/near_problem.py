@@ -32,7 +32,7 @@ def as_near_problem(
     *,
     place: Place = BY_JAX,
 ) -> NearProblem:
-    """Checks the arguments that go with a radius. Points must be checked already."""
+    """Checks the arguments of a problem with a radius. The points must be checked already."""
     if radius is None:
         raise ValueError(
             "`unmatched_cost` needs a `radius`; for the costs of all pairs call "

@@ -52,15 +52,16 @@ _OF_NEAR = frozenset(
     ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
 )
 
-# On the CPU, `"auto"` begins with `"core"` if the smaller side has this many coordinates and not
-# all rows fit the cache of Jonker-Volgenant (ffi/assignment/cpu/points.h). Within the cache
-# Jonker-Volgenant is faster. Beyond it, each scan of a row takes time per coordinate. Measured for
-# 2 to 128 dimensions and 1000 to 10,000 points.
+# Jonker-Volgenant on the CPU caches computed rows of distances (ffi/assignment/cpu/points.h). If
+# all rows fit the cache, it is faster than `"core"`. Otherwise it computes distances whenever it
+# scans a row, which takes time for each coordinate. So `"auto"` begins with `"core"` if the rows do
+# not fit and the smaller side has at least this many coordinates (points times dimensions).
+# Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _COORDINATES_OF_A_SIDE = 15_000
 
 
 def _near_on_host(function: F) -> F:
-    """Decorator: solves points with a radius directly on this host, outside of a trace."""
+    """Decorator: solves problems with a radius directly on this host, outside of a trace."""
 
     @wraps(function)
     def call(x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
@@ -138,8 +139,8 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points, with a
-      radius up to 2^30.
+      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; if `radius`
+      is given, up to 2^30.
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
@@ -234,12 +235,13 @@ def check_assignment_points(
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
     [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed in float64 and rounded
     as in the solver. Inside of a trace without `jax_enable_x64` they are recomputed in float32.
-    Then each may differ by a few roundings and increase the gap; `optimal` allows for this. With a
-    radius, a pair whose distance is within rounding of it exists if it is matched, see
-    [Checks][check-assignment].
+    Then each distance may differ by a few roundings and increase the gap; `optimal` allows for
+    this. With a radius, a pair whose distance is within rounding of the radius exists if it is
+    matched, see [Checks][check-assignment].
 
-    **Time and memory:** one pass over all pairs, in blocks of 4 million. With a radius, outside of
-    a trace on the CPU, only pairs within it are read. Each device reads its own shard of points.
+    **Time and memory:** one pass over all pairs, in blocks of 4 million pairs. With a radius,
+    outside of a trace on the CPU, only pairs within the radius are read. Each device reads its own
+    shard of points.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """
@@ -352,7 +354,7 @@ def _solve(
         x, y = (mine, others) if partition.rows else (others, mine)
         return distances(x.T[:, None], y.T[None], metric)
 
-    # Coordinate-major: neighbouring threads load neighbouring points.
+    # Arrays [dims, points], so that neighbouring threads load neighbouring numbers.
     points = tuple(lax.stop_gradient(p).T for p in (x, y))
     costs = ShardedCosts(
         sides=sides,

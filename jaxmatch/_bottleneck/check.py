@@ -167,7 +167,7 @@ def _worst(x: Num[Array, "... n"], among: Bool[Array, "... n"], maximize: bool) 
 
 
 def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Array:
-    """Calls `compare` on integers in the order of the numbers: XLA flushes denormal floats to 0."""
+    """Calls `compare` on integers in the order of the numbers: XLA would flush denormal floats."""
 
     def by_rank(*numbers: Array) -> Array:
         return compare(*map(_rank, numbers))
@@ -182,11 +182,12 @@ def _in_order(compare: Callable[..., Array], *numbers: Num[Array, "..."]) -> Arr
 
 
 def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """Unsigned integers in the order of the numbers.
+    """Unsigned integers in the same order as the numbers.
 
-    Both zeros are in the middle. Negative numbers are below, in reverse order of their bits.
+    Both zeros become the middle of the range. Negative numbers lie below it, in reverse order of
+    their bits.
     """
     count = jnp.finfo(x.dtype).bits
     bits = lax.bitcast_convert_type(x, jnp.dtype(f"uint{count}"))
     half = jnp.asarray(2 ** (count - 1), bits.dtype)
-    return jnp.where(bits < half, bits + half, -bits)  # wraps around
+    return jnp.where(bits < half, bits + half, -bits)  # `-bits` wraps around

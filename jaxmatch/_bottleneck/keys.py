@@ -1,6 +1,7 @@
-"""Keys: costs as integers in the same order, so that thresholds between them can be bisected.
+"""Keys: costs as integers in the same order, so that a search can bisect thresholds.
 
-Floats are read by their bits: XLA would flush denormal numbers to zero. Both zeros have the key 0.
+The key of a float is made of its bits, because XLA flushes denormal numbers to zero. Both zeros
+have the key 0.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def as_keys(cost: Num[Array, "..."], maximize: bool) -> Int[Array, "..."]:
 
 
 def as_numbers(key: Int[Array, "..."], dtype: DTypeLike, maximize: bool) -> Float[Array, "..."]:
-    """The costs of these keys in the dtype of results. The key 0 gives +0."""
+    """The costs that have these keys, in the dtype of results. The key 0 gives +0."""
     dtype = jnp.dtype(dtype)
     if jnp.issubdtype(dtype, jnp.integer):
         return (~key if maximize else key).astype(result_float())
@@ -38,12 +39,12 @@ def as_numbers(key: Int[Array, "..."], dtype: DTypeLike, maximize: bool) -> Floa
 
 
 def middle(low: Int[Array, "..."], high: Int[Array, "..."]) -> Int[Array, "..."]:
-    """The mean, rounded down, without overflow."""
+    """The mean of two integers, rounded down, without overflow."""
     return (low & high) + ((low ^ high) >> 1)
 
 
 def _of_bits(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """The magnitude as an integer, with the sign of the float."""
+    """The bits of |x| as an integer, with the sign of x."""
     bits = jnp.finfo(x.dtype).bits
     signed = bits_of(x, jnp.dtype(f"int{bits}"))
     signed = signed.astype(jnp.int32) if bits < 32 else signed

@@ -1,7 +1,7 @@
 """Lexicographic bottleneck assignment: level by level, from the greatest cost down.
 
-A level consists of the pairs with one key. Settling it keeps the assignments with the fewest pairs
-in it.
+A level consists of all pairs with the same key (a cost as an integer, see `keys`). To settle a
+level means to keep only the assignments with the fewest pairs of this level.
 
 After Burkard, Dell'Amico and Martello, *Assignment Problems*, section 6.3.
 """
@@ -33,17 +33,17 @@ from jaxmatch._common.typing import Array, Bool, Int
 class Levels(NamedTuple):
     """The search for the next level, and the constraints from settled levels.
 
-    `key` is the least integer for pairs of settled levels, and the greatest integer for pairs that
-    no optimum contains.
+    `key` holds the key of each pair. It becomes the least integer for pairs of settled levels, and
+    the greatest integer for pairs that no optimum contains.
     """
 
     search: Search
     key: Int[Array, "... n m"]
-    must_rows: Bool[Array, "... n"]  # rows of a longer side that every optimum matches
+    must_rows: Bool[Array, "... n"]  # if rows are the longer side: rows that every optimum matches
     must_cols: Bool[Array, "... m"]
-    proof: Bound  # the bound of the first level
+    proof: Bound  # the bound of the first level, which proves the bottleneck
     settled: Bool[Array, "..."]  # whether the first level is settled
-    overflow: Bool[Array, "..."]  # whether the duals of a level were not exact
+    overflow: Bool[Array, "..."]  # whether the duals of a level were too large to be exact
 
 
 def find_lexicographic(
@@ -52,15 +52,16 @@ def find_lexicographic(
     """Runs searches, each followed by a turn that settles its level, until all keys are settled.
 
     Suppose that some levels are settled: all remaining assignments have the same number of pairs in
-    each of these levels, and all optima remain. The search then finds the next level: the smallest
-    maximum key among the other pairs. Of the remaining assignments without greater keys, those with
-    the fewest pairs of this level include all optima.
+    each of these levels, and all optima remain. Let k be the smallest maximum key that the pairs of
+    other levels can have in a remaining assignment. The search finds k, and k is the next level.
+    Settling it keeps those remaining assignments that have no greater key and the fewest pairs with
+    the key k. All optima are among them.
 
-    They are the optimal assignments for the following costs: 1 for the pairs of this level, 0 for
-    smaller keys and settled pairs. All other pairs cost more than the whole assignment that the
-    search found. By complementary slackness the optimal assignments are exactly those that consist
+    They are the optimal assignments for these costs: 1 for pairs with the key k, 0 for smaller keys
+    and for pairs of settled levels, and for all others more than the whole assignment that the
+    search found. By complementary slackness, the optimal assignments are exactly those that consist
     of tight pairs and match all vertices with negative duals. Every remaining assignment has a pair
-    in each level, so there are at most as many levels as pairs.
+    in each settled level, so there are at most as many levels as pairs in an assignment.
     """
 
     def is_done(s: Levels) -> Bool[Array, "..."]:
@@ -79,7 +80,7 @@ def find_lexicographic(
 
 
 def _turn(s: Levels, sides: Sides, done: Bool[Array, "..."], solve: Solver) -> Levels:
-    """Solves one assignment problem, which tests a threshold, or settles a level after a search."""
+    """Solves one assignment problem: to test a threshold, or, after a search, to settle a level."""
     xp, search, settle = module_of(s.key), s.search, s.search.ended
     at = where(settle, search.most, search.threshold)
     own, matched = own_keys(s.key, search.pairs), search.pairs.col4row >= 0
@@ -119,7 +120,7 @@ def _settled(s: Levels, cost: Int[Array, "... n m"], res: Assignment, sides: Sid
         pairs=pairs,
         turns=s.search.turns * 0,
     )
-    # From this magnitude on, sums of two duals may not be exact.
+    # Duals are integers. From this magnitude on, the sum of two of them may be rounded.
     most = 2.0 ** (jnp.finfo(u.dtype).nmant)
     large = (xp.abs(u) >= most).any(-1) | (xp.abs(v) >= most).any(-1)
     return Levels(

@@ -1,9 +1,10 @@
 """The smallest maximum key of an assignment: a bisection, for a whole batch in one loop.
 
-Each turn tests one threshold for each problem of the batch, by solving an assignment problem, see
-`bounds`. The first turns test the lower bound. Failed tests raise it so far that few turns are
-needed. Later turns test the bound and the middle of the remaining interval alternately, which
-limits their number to two for each bit of a key.
+Keys are costs as integers in the same order, see `keys`. Each turn of the loop tests one threshold
+for each problem of the batch, by solving an assignment problem, see `bounds`. The first turns test
+the current lower bound on the key. A failed test raises it, mostly so far that few turns are
+needed. Later turns alternately test the bound and the middle of the remaining interval, so there
+are at most two of them for each bit of a key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.typing import Array, Bool, Int
 
 
-_FIRST_TURNS = 8  # turns that all test the lower bound
+_FIRST_TURNS = 8  # the number of first turns, which test only the lower bound
 
 T = TypeVar("T")
 Solver: TypeAlias = Callable[[AssignmentProblem], Assignment]
@@ -34,7 +35,7 @@ class Sides(NamedTuple):
 
     rows: Bool[Array, "... n"]  # rows that exist
     cols: Bool[Array, "... m"]
-    masks: tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]  # the given masks
+    masks: tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]  # as given by callers
 
     @property
     def counts(self) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
@@ -51,9 +52,9 @@ class Search(NamedTuple):
 
     bound: Bound
     most: Int[Array, "..."]  # the greatest key of `pairs`; at first, of all allowed pairs
-    found: Bool[Array, "..."]  # whether there are `pairs`
+    found: Bool[Array, "..."]  # whether an assignment was found; it is `pairs`
     pairs: Pairs
-    turns: Int[Array, "..."]
+    turns: Int[Array, "..."]  # the number of turns so far
 
     @property
     def ended(self) -> Bool[Array, "..."]:
@@ -108,9 +109,9 @@ def tested(
 ) -> Search:
     """The state after a test of `threshold`.
 
-    `res` solves the problem with costs 0 for keys up to `threshold`, and 1 for greater keys.
-    `must`: vertices of the longer side that must be matched. The costs of their pairs were lowered
-    by 1.
+    `res`: the solution of the problem with costs 0 for keys up to `threshold`, and 1 for greater
+    keys. `must`: the rows and the columns of the longer side that must be matched. The costs of
+    their pairs were lowered by 1.
     """
     pairs = Pairs(res.col4row, res.row4col)
     own, matched = own_keys(key, pairs), pairs.col4row >= 0

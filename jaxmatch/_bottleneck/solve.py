@@ -53,8 +53,8 @@ def bottleneck_assignment(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
-    - `maximize`: find the assignment whose least score is greatest; −inf then forbids a pair.
-    - `lexicographic`: of all such assignments, find one that also minimises the second greatest
+    - `maximize`: find an assignment whose least score is greatest; −inf then forbids a pair.
+    - `lexicographic`: of all optimal assignments, find one that also minimises the second greatest
       cost, then the third, and so on. When maximising, it also maximises the second least score,
       and so on.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column

@@ -35,7 +35,7 @@ def as_array(
     must: str = MUST,
     advice: str = "; cast it",
 ) -> Array:
-    """Like NumPy's or JAX's `asarray`, but an error if integers would be truncated to 32 bits."""
+    """Like NumPy's or JAX's `asarray`, but raises an error if JAX would truncate integers."""
     array = typed(name, x, dtypes, must, advice)
     if isinstance(array, np.ndarray) and array.dtype.itemsize == 8:
         array = cut(name, array)
@@ -50,7 +50,7 @@ def solved_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def check_name(name: str, given: Any, known: Iterable[Any]) -> None:
-    names = [*known]  # a list: an unhashable name must not raise a TypeError
+    names = [*known]  # a list: a dict raises a TypeError for an unhashable name
     if given not in names:
         raise ValueError(f"`{name}` must be one of {names}, got {given!r}.")
 
@@ -78,7 +78,7 @@ def as_seconds(name: str, given: Any) -> float:
 
 
 def choices_of(options: type) -> dict[str, tuple[Any, ...]]:
-    """The allowed values of the keys of a `TypedDict` whose types are literals."""
+    """For each key of a `TypedDict` whose type is a `Literal`, the allowed values."""
     hints = get_type_hints(options)
     return {name: get_args(hint) for name, hint in hints.items() if get_args(hint)}
 
@@ -92,7 +92,7 @@ def as_options(
 ) -> tuple[tuple[str, Any], ...]:
     """The options of a method as a sorted, hashable tuple for `jit`.
 
-    `as_number` checks and converts the options without `choices`.
+    `as_number` checks and converts the options that have no entry in `choices`.
     """
     if not isinstance(options, (Mapping, NoneType)):
         raise TypeError(f"`options` must be a dict, got {type(options).__name__}.")
@@ -120,9 +120,10 @@ def as_result(
     argument: str = "result",
     place: Place = BY_JAX,
 ) -> R:
-    """The result with `fields` as arrays of the given shapes; all other fields become None.
+    """A copy of a result: `fields` as checked arrays, all other fields None.
 
-    `beside`: the arguments that determine the shapes, for error messages.
+    `fields`: the shape that each field must have. `beside`: what error messages call the arguments
+    that determine these shapes.
     """
     require(argument, result, kind, advice)
     arrays = {}
@@ -146,7 +147,7 @@ def as_assignment(
     beside: str,
     place: Place = BY_JAX,
 ) -> Assignment:
-    """The fields of an assignment that a check reads, with checked shapes."""
+    """An `Assignment` with only the fields that a check reads, of checked shapes and dtypes."""
     return as_result(
         result,
         Assignment,
@@ -159,7 +160,7 @@ def as_assignment(
     )
 
 
-# The dtypes of the fields of results, and their names in error messages.
+# For each field of a result: its allowed dtypes, and the words for these in error messages.
 _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality", "count"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side"), (BOOLEAN, "boolean")),

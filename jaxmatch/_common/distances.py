@@ -19,7 +19,7 @@ from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Float
 
 
-_MOST_DIFFERENCES = 2**18  # computed at once, to stay in a core's cache
+_MOST_DIFFERENCES = 2**18  # of coordinates, computed at once: they stay in a core's cache
 
 Metric = Literal["sqeuclidean", "euclidean", "l1", "cosine"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -45,7 +45,10 @@ def as_points(
 def as_point_sets(
     x: ArrayLike, y: ArrayLike, metric: str, on_matrix: str, place: Place = BY_JAX
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """Like `as_points`, for one problem; errors name `on_matrix`, the function for batches."""
+    """Like `as_points`, but for one problem: points must not be a batch, and not be empty.
+
+    For batches, the error recommends the function named `on_matrix`, which takes cost matrices.
+    """
     sets = as_points(x, y, metric, place)
     for name, points in zip(("x", "y"), sets, strict=True):
         if points.ndim != 2:
@@ -72,25 +75,33 @@ def _as_coordinates(name: str, points: ArrayLike, place: Place) -> Float[Array, 
 
 
 def constant(x: Array) -> Array:
-    """x with derivative 0."""
+    """x as a constant: its derivative is 0."""
     return lax.stop_gradient(x) if isinstance(x, jax.Array) else x
 
 
 def directions(points: Float[Array, "... n d"]) -> Float[Array, "... n d"]:
-    """Unit vectors; NaN with derivative 0 for points that are zero or not finite."""
+    """The points, scaled to unit vectors. Points that are zero or not finite become NaN.
+
+    The derivative of such a NaN is 0.
+    """
     xp = module_of(points)
     most = xp.abs(points).max(axis=-1, keepdims=True, initial=0)
     has_one = (most > 0) & xp.isfinite(most)
     points = xp.where(has_one, points, 1)  # keeps NaN out of the derivative
     most = constant(xp.where(has_one, most, 1))
-    scale = _moderate(most)  # keeps reciprocals, by which XLA divides, from being denormal
+    # XLA may divide by multiplying with the reciprocal. `scale` keeps reciprocals from becoming
+    # denormal.
+    scale = _moderate(most)
     points = points * scale / (most * scale)  # prevents overflow of squares
     units = points / xp.linalg.norm(points, axis=-1, keepdims=True)
     return xp.where(has_one, units, xp.nan)
 
 
 def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -> Array:
-    """Distances over the last dimension; the others broadcast. `"cosine"` needs unit vectors."""
+    """Distances of points, along the last dimension. Leading dimensions are broadcast.
+
+    `"cosine"` needs unit vectors.
+    """
     xp = module_of(x, y)
     if metric == "cosine":
         return 1 - (x * y).sum(-1)
@@ -107,10 +118,11 @@ def distances(x: Float[Array, "... d"], y: Float[Array, "... d"], metric: str) -
 
 
 def recomputed(dimension: int, metric: str) -> tuple[float, float]:
-    """The rounding of recomputed distances, for `DualBound.recomputed`.
+    """How much rounding to allow for in recomputed distances: the value of `DualBound.recomputed`.
 
-    The first number multiplies the tolerance of stored costs. The second is added to the magnitude
-    of each cost: 1 for the cosine, which is 1 − x·y.
+    The first number multiplies the tolerance that is right for stored costs. The second is added to
+    the magnitude of each cost. It is 1 for the cosine distance 1 − x·y, because the rounding error
+    of x·y does not become smaller if the distance is near 0.
     """
     return 2 + dimension / 2, 1 if metric == "cosine" else 0
 
@@ -118,7 +130,10 @@ def recomputed(dimension: int, metric: str) -> tuple[float, float]:
 def pairwise(
     x: Float[Array, "... n d"], y: Float[Array, "... m d"], metric: str
 ) -> Float[Array, "... n m"]:
-    """All distances between two sets of NumPy points, in blocks of rows that fit a core's cache."""
+    """All distances between two sets of points (NumPy arrays).
+
+    They are computed in blocks of rows that fit a core's cache.
+    """
     *batch, n, d = np.broadcast_shapes(x.shape, (*y.shape[:-2], 1, 1))
     m = y.shape[-2]
     step = max(1, _MOST_DIFFERENCES // max(1, math.prod(batch) * m * d))
@@ -129,7 +144,11 @@ def pairwise(
 
 
 def _moderate(most: Float[Array, "..."]) -> Float[Array, "..."]:
-    """A power of two that scales numbers up to `most` so that their squares stay in range."""
+    """A power of two by which to multiply numbers of magnitude at most `most`.
+
+    After the multiplication, the squares of these numbers do not overflow, and the square of `most`
+    does not underflow.
+    """
     xp = module_of(most)
     large, power = (400, 560) if most.dtype == np.float64 else (50, 70)
     scale = xp.where(most > 2.0**large, 2.0**-power, 1).astype(most.dtype)

@@ -1,7 +1,8 @@
-"""Runs functions without native code outside of a trace: in 64 bits, and with few compilations.
+"""Runs functions without native code, outside of a trace: in 64 bits, and with few compilations.
 
-Within a trace, and for derivatives, such a function runs as written. Outside, JAX would run each
-operation separately, and compile it for each new shape.
+Within a trace, and for derivatives, such a function runs as written. Outside, JAX would convert
+64-bit NumPy input to 32 bits, run each operation separately, and compile each operation for each
+new shape. Instead, NumPy computes the function, or it is compiled as a whole.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ def outside_of_jit(
 
     - `names`, `trees`: the arguments that are arrays, and the arguments that are pytrees of arrays.
       All other arguments are static.
-    - `by_numpy`: the function takes real numbers, and computes in NumPy if it gets NumPy arrays. On
-      a CPU it always gets NumPy arrays.
-    - `whole`: the function is compiled as a whole, except if an argument is a function of the
-      caller. That may be a new function each time, or depend on variables that change.
+    - `by_numpy`: the function takes real numbers, and computes in NumPy if it gets NumPy arrays.
+      For arrays on a CPU, the decorator passes NumPy arrays.
+    - `whole`: the function is compiled as a whole, except if an argument is a function that the
+      caller wrote. The caller may pass a new function each time, or one that depends on variables
+      that change.
     """
 
     def decorate(function: Function) -> Function:
@@ -53,7 +55,7 @@ def outside_of_jit(
         program = compiled(static_argnames="static")(program)
 
         def converted(given: dict[str, Any]) -> dict[str, Any]:
-            """Moves the array arguments out of `given`, and checks them."""
+            """Removes the array arguments from `given`, checks them, and returns them."""
             arrays = {}
             for name in filter(given.__contains__, in_order):
                 x = given.pop(name)
@@ -69,7 +71,7 @@ def outside_of_jit(
         def call(*args: Any, **kwargs: Any) -> Any:
             others = dict(zip(parameters, args, strict=False))
             if len(args) > len(parameters) or not others.keys().isdisjoint(kwargs):
-                return function(*args, **kwargs)  # raises the error
+                return function(*args, **kwargs)  # raises Python's error for wrong arguments
             others |= kwargs
             arrays = converted(others)
             leaves = jax.tree.leaves(arrays)
@@ -94,7 +96,11 @@ def outside_of_jit(
 
 
 def _static(options: dict[str, Any]) -> tuple[tuple[str, Any], ...] | None:
-    """Static arguments as a key of compiled programs; None if no program can be kept for them."""
+    """Static arguments as a hashable key into the cache of compiled programs.
+
+    None if no compiled program can be used again: if an argument is a function that the caller
+    wrote, or is not hashable.
+    """
     if any(callable(x) and not _is_own(x) for x in options.values()):
         return None
     static = tuple(sorted(options.items()))
@@ -118,16 +124,17 @@ def _on_host(x: Any) -> np.ndarray:
 
 
 def _as_jax(x: Any) -> Any:
-    """A JAX array. Complex NumPy arrays stay as they are, for the function to reject them."""
+    """Converts x to a JAX array. Complex NumPy arrays stay: the function rejects them."""
     return x if isinstance(x, np.ndarray) and x.dtype.kind == "c" else jnp.asarray(x)
 
 
 def _by_operations(
     function: Callable[..., Any], place: Place, arrays: dict[str, Any], others: dict[str, Any]
 ) -> Any:
-    """Runs the function operation by operation, and in a surrounding trace as part of it.
+    """Runs the function operation by operation.
 
-    Functions of the caller may close over values that are traced there.
+    In a surrounding trace, the function becomes part of the trace although its arguments are not
+    traced: a function that the caller passes may close over traced values.
     """
     if not place.numpy or isinstance(jnp.zeros(()), jax.core.Tracer):
         return function(**arrays, **others)

@@ -18,7 +18,7 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
 def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether 0 <= low <= high. On a TPU denormal float64 count as 0."""
+    """Whether 0 <= low <= high. On a TPU, denormal float64 numbers count as 0."""
 
     def by_value(low: Array, high: Array) -> Array:
         return (low >= 0) & (low <= high)
@@ -35,7 +35,7 @@ def in_order(low: Num[Array, "..."], high: Num[Array, "..."]) -> Bool[Array, "..
 
 
 def _rank(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """Integers that order the non-negative numbers; -1 for NaN and negative numbers."""
+    """Integers in the order of the non-negative numbers x; -1 for NaN and negative numbers."""
     bits = jnp.dtype(f"int{jnp.finfo(x.dtype).bits}")
     signed = lax.bitcast_convert_type(x, bits)
     size = signed & jnp.iinfo(bits).max
@@ -47,7 +47,7 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """Converts to a wider dtype without flushing denormal numbers."""
     if module_of(x) is np:  # NumPy does not flush denormal numbers
         return x.astype(dtype)  # type: ignore[return-value]
-    if x.dtype == jnp.bfloat16:  # its denormal numbers are denormal in float32, too
+    if x.dtype == jnp.bfloat16:  # numbers that are denormal in it are denormal in float32
         bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16
         x = lax.bitcast_convert_type(bits, jnp.float32)
     if x.dtype == dtype:
@@ -62,10 +62,11 @@ def widen(x: Float[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
 
 
 class Parts(NamedTuple):
-    """x >= 0 as large * 2^40 + small / 2^k, where one of the two parts is 0.
+    """A number as large * 2^40 + small / 2^k, where k depends on the dtype (`_SMALL`).
 
-    Linear operations apply to each part. No intermediate result is denormal, and no sum of finite
-    numbers overflows.
+    `Parts.of` splits numbers x >= 0, so that one of the two parts is 0. Linear operations apply to
+    each part separately. Then no intermediate result is denormal, and no sum of finite numbers
+    overflows.
     """
 
     large: Float[Array, "..."]
@@ -104,7 +105,10 @@ class Parts(NamedTuple):
         return self.plus(other.map(operator.neg))
 
     def whole(self) -> tuple[Array, Array]:
-        """x in units of 2^40 (the small part may be lost), and of 1 / 2^k (it may overflow)."""
+        """The number in units of 2^40, and in units of 1 / 2^k.
+
+        In units of 2^40 the small part may be lost. In units of 1 / 2^k the number may overflow.
+        """
         scale = 2.0 ** (_SMALL[self.large.dtype.name][1] + _ROOM)
         # XLA may merge `scale` with an earlier constant factor into inf, and 0 * inf is NaN.
         scaled = module_of(self.large).where(self.large == 0, 0, self.large * scale)
@@ -121,7 +125,7 @@ class Parts(NamedTuple):
 
 # For each dtype (below, k): `small` holds numbers below 2^below, scaled by 2^k.
 _SMALL = {"float32": (-40, 80), "float64": (-400, 700)}
-_ROOM = 40  # bits: sums of fewer than 2^31 numbers, times a node's degree, stay finite
+_ROOM = 40  # bits of headroom: sums of up to 2^31 numbers, times a node's degree, stay finite
 
 
 def choose(condition: Array, a: Parts, b: Parts) -> Parts:

@@ -20,12 +20,12 @@ def _dtypes(names: str) -> frozenset[np.dtype]:
     return frozenset(map(jnp.dtype, names.split()))
 
 
-# The dtypes that solvers take: narrow ones are widened, the others are read in place.
+# The dtypes that solvers take. Arrays of narrow dtypes are widened, all others are read in place.
 NARROW = _dtypes("bool int8 uint8 int16 uint16")
 IN_PLACE = _dtypes("bfloat16 float16 float32 float64 int32 int64")
 SOLVED = NARROW | IN_PLACE
 
-# Converted to int64, or to int32 where JAX has no int64: see `_signed`.
+# `_signed` converts these to int64, or to int32 in JAX without x64.
 UNSIGNED = _dtypes("uint32 uint64")
 
 BOOLEAN = _dtypes("bool")
@@ -36,7 +36,7 @@ _PYTHON_NUMBERS = frozenset([bool, int, float])
 
 
 def on_host(name: str, x: ArrayLike, built: str) -> np.ndarray:
-    """A NumPy array on the host. `built`: what is built from it, "graph" or "network"."""
+    """x as a NumPy array on the host. `built`: what is built from it, "graph" or "network"."""
     x = as_given(name, x)
     refuse_tracer(name, x, built)
     if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
@@ -54,7 +54,7 @@ def refuse_tracer(name: str, x: Any, built: str) -> None:
 
 
 def as_given(name: str, x: ArrayLike) -> Any:
-    """A NumPy or JAX array, converted from lists and the like; Python numbers stay as they are."""
+    """x as a NumPy or JAX array, converted from a list if it is one. Python numbers stay as is."""
     if isinstance(x, jax.Array) or type(x) in _PYTHON_NUMBERS:
         return x
     array = x if type(x) is np.ndarray else _of_others(name, x)
@@ -71,7 +71,7 @@ def all_given(**arguments: ArrayLike | None) -> tuple[Any, ...]:
 def typed(
     name: str, x: ArrayLike, dtypes: frozenset[np.dtype], must: str, advice: str = "; cast it"
 ) -> Any:
-    """An array of one of the dtypes, which `must` describes in the error."""
+    """x as an array of one of the `dtypes`. `must` describes these dtypes in the error message."""
     value = as_given(name, x)
     array = np.asarray(value) if type(value) in _PYTHON_NUMBERS else value
     if array.dtype in dtypes:
@@ -82,7 +82,7 @@ def typed(
 
 
 def numeric(name: str, x: Any, *, real: bool = False) -> Any:
-    """x as an array or a number; an error for strings, dates or other objects."""
+    """x as an array or a number. Raises an error for strings, dates and other objects."""
     array = x if isinstance(x, jax.Array) else as_given(name, x)
     if real and type(array) not in _PYTHON_NUMBERS and array.dtype.kind == "c":
         raise TypeError(f"`{name}` must hold real numbers, got {array.dtype}.")
@@ -98,9 +98,9 @@ def numeric(name: str, x: Any, *, real: bool = False) -> Any:
 
 
 def _of_other_dtype(array: np.ndarray) -> np.ndarray:
-    """Converts numbers in foreign byte order, extended precision or Python objects.
+    """Converts numbers in foreign byte order, in extended precision, or stored as Python objects.
 
-    Returns the array itself if none of our dtypes holds its numbers.
+    Returns the array itself if no dtype in `REAL` holds its numbers exactly.
     """
     if not array.dtype.isnative:
         return as_given("", array.astype(array.dtype.newbyteorder("=")))
@@ -111,7 +111,10 @@ def _of_other_dtype(array: np.ndarray) -> np.ndarray:
 
 
 def _of_objects(array: np.ndarray) -> np.ndarray:
-    """Python's and pandas' numbers as bool, int64 or float64. Missing values become NaN."""
+    """Converts numbers of Python and pandas to bool, int64 or float64. Missing values become NaN.
+
+    Returns an array of objects if some are not numbers, or are integers of more than 64 bits.
+    """
     kinds = {type(x) for x in array.flat}
     if missing := {kind for kind in kinds if kind.__name__ == "NAType"}:
         is_missing = np.reshape([type(x) in missing for x in array.flat], array.shape)
@@ -133,8 +136,8 @@ def _of_objects(array: np.ndarray) -> np.ndarray:
 def _signed(name: str, array: Any) -> Any:
     """Converts unsigned integers to signed ones.
 
-    Numbers that do not fit are an error. In a trace, and in arrays on several devices, they become
-    the greatest signed number instead.
+    Raises an error for numbers that do not fit. In a trace, and in arrays on several devices, such
+    numbers become the greatest signed number instead.
     """
     single = isinstance(getattr(array, "sharding", None), SingleDeviceSharding)
     if isinstance(array, jax.core.Tracer) or (isinstance(array, jax.Array) and not single):
@@ -153,7 +156,7 @@ def _signed(name: str, array: Any) -> Any:
 
 
 def cut(name: str, array: np.ndarray) -> np.ndarray:
-    """Converts to the canonical JAX dtype; an error if integers do not fit."""
+    """Converts to the canonical JAX dtype; raises an error if integers do not fit."""
     kept = np.dtype(jax.dtypes.canonicalize_dtype(array.dtype))
     if array.dtype.kind in "iu" and kept != array.dtype and array.size:
         fits = np.iinfo(kept)
@@ -186,7 +189,7 @@ def _of_others(name: str, x: Any) -> Any:
             "of sparse matrices by `BipartiteGraph.from_scipy` and `FlowNetwork.from_scipy`."
         )
     if isinstance(x, np.ndarray):
-        return np.asarray(x)  # of a subclass, such as a matrix or a memory map
+        return np.asarray(x)  # x is of a subclass, such as `np.matrix` or `np.memmap`
     if (convert := getattr(x, "__jax_array__", None)) is not None:
         return convert()
     try:
@@ -215,7 +218,7 @@ def require(name: str, x: Any, kind: type, advice: str) -> None:
 
 
 def is_of_kind(x: Any, kind: type) -> bool:
-    """Whether x is an instance of the class, or of this class from an earlier import."""
+    """Whether x is an instance of `kind`, or of the same class from an earlier import."""
     name = (kind.__module__, kind.__qualname__)
     return isinstance(x, kind) or any(
         (c.__module__, c.__qualname__) == name for c in type(x).__mro__

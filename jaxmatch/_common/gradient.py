@@ -28,7 +28,7 @@ def envelope_value(
     """The optimum, with `jvp(problem, tangents, solution)` as its derivative.
 
     `problem` and `solution` are pytrees. `jvp` must be linear in the tangents of `problem`, and
-    close over no array. The tangents of constants are float0, see `is_constant`.
+    must not close over arrays. The tangents of constants have the dtype float0, see `is_constant`.
     """
     return _value(jvp, problem, optimum, solution)
 
@@ -46,7 +46,8 @@ def _value_jvp(
 ) -> tuple[Array, Array]:
     problem, optimum, solution = primals
     dot = jvp(problem, jax.tree.map(_without_zero, tangents[0]), solution)
-    # Not the constant `optimum`: second derivatives need a value that depends on the problem.
+    # Do not return `optimum` itself: it is a constant, so second derivatives would miss how it
+    # depends on the problem.
     return _value(jvp, *primals), dot.astype(optimum.dtype)
 
 
@@ -60,7 +61,7 @@ def _without_zero(tangent: Any) -> Any:
 
 
 def instantiated(tangents: T, primals: T) -> T:
-    """The tangents with arrays of zeros for constants, as `jax.jvp` needs them."""
+    """The tangents, with arrays of zeros in place of float0, as `jax.jvp` needs them."""
 
     def zero(tangent: Array, primal: Array) -> Array:
         differentiable = jnp.issubdtype(primal.dtype, jnp.inexact)
@@ -72,8 +73,8 @@ def instantiated(tangents: T, primals: T) -> T:
 def apart(function: Callable[..., T]) -> Callable[..., T]:
     """Wraps a function: its arguments become constants, and `checkify` does not look inside.
 
-    `checkify` rejects loops under `vmap`, and would report numbers that a solver expects, such as
-    NaN in the costs. But it does not look inside a `custom_vmap`.
+    `checkify` rejects loops under `vmap`, and would report numbers that a solver handles, such as
+    NaN in the costs. The wrapper is a `custom_vmap`, inside of which `checkify` does not look.
 
     Keyword arguments are static. Other arguments are pytrees; arrays that `vmap` does not map stay
     unmapped.
@@ -102,7 +103,7 @@ def _unseen(run: Callable[..., T]) -> Callable[..., T]:
 
 
 def fixed_along(x: T, arguments: Any, message: str) -> T:
-    """x, whose derivative with respect to the arguments raises a `TypeError`."""
+    """x, unchanged. Differentiating it with respect to the `arguments` raises a `TypeError`."""
     return _fixed_along(message, x, arguments)
 
 
@@ -124,14 +125,15 @@ def sum_where(
     chosen: Bool[Array, "..."], tangent: Num[Array, "..."], axes: int | tuple[int, ...] = -1
 ) -> Array:
     """The sum of the chosen tangents."""
-    # `where` instead of a product: its transpose blocks NaN cotangents.
+    # `where` instead of a product: for a NaN cotangent, the transpose of `where` is 0 at entries
+    # that are not chosen, but the transpose of a product is NaN.
     return jnp.where(chosen, tangent, 0).sum(axes)
 
 
 def entries(
     x: Num[Array, "... n m"], rows: Int[Array, "... k"], cols: Int[Array, "... k"]
 ) -> Num[Array, "... k"]:
-    """Entries of each matrix. (A single flat index would limit n·m to 2^31.)"""
+    """x[rows, cols] for each matrix of a batch. (A flat index would limit n·m to 2^31.)"""
 
     def of_one(x: Array, rows: Array, cols: Array) -> Array:
         return x[rows, cols]
@@ -142,5 +144,5 @@ def entries(
 
 
 def is_constant(tangent: Array) -> bool:
-    """Whether the tangent belongs to an integer, or to an argument that does not vary."""
+    """Whether the tangent belongs to an integer, or to an argument that is not differentiated."""
     return tangent.dtype == jax.dtypes.float0

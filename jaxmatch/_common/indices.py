@@ -55,6 +55,6 @@ def existing(index: Any, size: int) -> Any:
     xp = jnp if isinstance(index, jax.Array) else np
     size = MOST_VERTICES if is_symbolic((size,)) else size
     if index.dtype.itemsize < 4:
-        index = index.astype(np.int32)  # so that `size` fits
+        index = index.astype(np.int32)  # narrow integers could not be compared with `size`
     exists = (index >= 0) & (index < size)
     return xp.where(exists, xp.where(exists, index, 0).astype(np.int32), np.int32(-1))

@@ -27,7 +27,7 @@ def arcs_with_capacity(graph: Any, capacity: str) -> tuple[np.ndarray, np.ndarra
     head = np.array([number[v] for _, v, _ in edges], np.int64)
     given = np.array([c for _, _, c in edges]) if edges else np.zeros(0)
     if given.dtype == object and all(isinstance(x, numbers.Real) for x in given.flat):
-        given = given.astype(float)  # integers of more than 64 bits
+        given = given.astype(float)  # NumPy keeps integers of more than 64 bits as objects
     if given.ndim != 1 or given.dtype.kind not in "biuf":
         raise ValueError(f"The attribute {capacity!r} of every edge must be a number.")
     if not graph.is_directed():
@@ -58,7 +58,7 @@ def sides(
 def pairs_between(
     graph: Any, rows: list[Hashable], cols: list[Hashable]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The row and the column of each edge, whichever of them comes first."""
+    """The row and the column of each edge. An edge may name its row or its column first."""
     row, col = numbers_of(rows), numbers_of(cols)
     found: list[tuple[int, int]] = []
     for u, v in ((e[0], e[1]) for e in graph.edges):

@@ -25,22 +25,24 @@ from jaxmatch._library import libraries
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# A compiled program returns JAX arrays in a quarter of the time of a conversion from NumPy arrays,
-# but its compilation takes as long as 300 calls. It is compiled as soon as the calls so far have
-# lost that much time: then no sequence of calls takes more than twice the optimal time.
+# Problems in JAX arrays are solved by a native call, whose results are converted from NumPy arrays,
+# or by a compiled program, which returns JAX arrays in a quarter of the time of that conversion.
+# Compiling takes as long as 300 conversions. Each native call loses 3/4 of a conversion, so after
+# 400 calls the loss equals the compile time. If the program is compiled then, no sequence of calls
+# takes more than twice the optimal time.
 CALLS_BEFORE_COMPILATION = 400
-_CALLS_BEFORE_IDENTITY = 300  # the same for the conversion of one array
+_CALLS_BEFORE_IDENTITY = 300  # the same for the compiled conversion of one array, see `to_jax`
 _MOST_SIGNATURES = 4096
 
 
 class Place(NamedTuple):
     """How a problem is solved, and whether its results are NumPy or JAX arrays."""
 
-    native: bool  # by a native call on NumPy arrays
-    x64: bool  # in 64 bits although `jax_enable_x64` is off
+    native: bool  # solved by a native call on NumPy arrays
+    x64: bool  # solved in 64 bits although `jax_enable_x64` is off
     numpy: bool  # results are NumPy arrays
     device: Any = None  # the device of the JAX arrays that a native call returns
-    committed: bool = True  # whether those arrays are committed to it
+    committed: bool = True  # whether those arrays are committed to the device
 
     @property
     def xp(self) -> Any:
@@ -54,7 +56,7 @@ class Place(NamedTuple):
         context = contextlib.ExitStack()
         if self.x64:
             context.enter_context(jax.enable_x64(True))
-        # Inside a trace, treat NumPy arrays as constants.
+        # In a surrounding trace, compute at once: NumPy arrays are not traced.
         context.enter_context(jax.ensure_compile_time_eval())
         return context
 
@@ -70,7 +72,7 @@ class Place(NamedTuple):
 
 
 BY_JAX = Place(native=False, x64=False, numpy=False)
-NEVER_COMPILED = ("never compiled",)  # `options` of functions that NumPy computes
+NEVER_COMPILED = ("never compiled",)  # the `options` of `place_of` for functions in NumPy
 
 
 def to_numpy(tree: T) -> T:
@@ -92,8 +94,8 @@ def current_place() -> Place:
 def to_jax(tree: T, device: Any, committed: bool) -> T:
     """Converts a pytree of NumPy arrays to JAX arrays on a device.
 
-    A compiled identity function converts several times as fast as `jax.device_put`. Compiling it
-    pays off for scalars, and for shapes and dtypes that come often, alone or together.
+    A compiled identity function converts several times as fast as `jax.device_put`. Compiling one
+    pays off for scalars, for a shape and dtype that comes often, and for a pytree that comes often.
     """
     leaves, structure = jax.tree.flatten(tree)
     identity = _identity(device if committed else None)
@@ -126,10 +128,11 @@ def _identity(device: Any) -> Callable[..., tuple[jax.Array, ...]]:
 def place_of(*arrays: Any, options: Hashable = None, native: bool = True) -> Place:
     """The place to solve a problem with these arrays, any of which may be None.
 
-    `options`: all other parameters of a compiled program. `native`: whether native code solves it;
-    if `options` is None, none does. If the first array is a JAX array, results are JAX arrays.
-    Otherwise results are NumPy arrays if the problem is solved on this host, or if JAX would
-    truncate its numbers to 32 bits.
+    `options`: a hashable key of all other arguments, which tells compiled programs apart; None if
+    there is no native code for the problem. `native=False` means the same as `options=None`.
+
+    If the first array is a JAX array, results are JAX arrays. Otherwise results are NumPy arrays if
+    the problem is solved on this host, or if JAX would truncate its numbers to 32 bits.
     """
     options = options if native else None
     libraries.warn_without_cuda()
@@ -156,7 +159,7 @@ def place_of(*arrays: Any, options: Hashable = None, native: bool = True) -> Pla
 
 
 def here(x: np.ndarray | jax.Array) -> Place | None:
-    """The place of a native call on this array, or None if no native call takes it."""
+    """The place of a native call on this array, or None if JAX must solve the problem."""
     libraries.warn_without_cuda()
     if not libraries.has_cpu_library():
         return None
@@ -172,11 +175,11 @@ def in_full_precision(
 ) -> Callable[[Function], Function]:
     """Decorator for functions without native code: computes 64-bit NumPy input in 64 bits.
 
-    `main` and `arrays` name the arguments whose dtypes matter, in addition to `result` and `cut`.
-    `main` decides whether results are NumPy or JAX arrays.
+    It does so if one of these arguments has 64 bits: those that `main` and `arrays` name, `result`
+    and `cut`. The argument `main` decides whether results are NumPy or JAX arrays.
 
     With `on_host`, outside of a trace on the CPU, the function gets only NumPy arrays, so that
-    nothing is compiled. `current_place` tells the function whether this is so.
+    nothing is compiled. The function can tell by `current_place().native`.
     """
 
     def decorate(function: Function) -> Function:
@@ -207,7 +210,7 @@ def in_full_precision(
 
 
 def _on_host(place: Place, arrays: tuple[Any, ...]) -> Place:
-    """The place of a function that NumPy can compute: JAX arrays on the CPU become NumPy arrays."""
+    """The place for a function that can compute in NumPy: on the CPU it gets NumPy arrays."""
     if place.numpy:
         return place._replace(native=True)
     known = [x for x in arrays if isinstance(x, jax.Array)]
@@ -231,7 +234,7 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
     arguments = jax.tree.map(_unless_key, (bound.args, bound.kwargs))
     token = _current.set(place)
     try:
-        # Inside of a trace, arrays that are not traced are constants.
+        # In a surrounding trace, compute at once: none of these arrays is traced.
         with place.precision(), jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
             result = jax.tree.map(np.asarray, function(*arguments[0], **arguments[1]))
     finally:
@@ -240,13 +243,13 @@ def _run_on_host(function: Callable[..., T], bound: inspect.BoundArguments, plac
 
 
 def _unless_key(x: Any) -> Any:
-    """Converts a JAX array of numbers to NumPy. Random keys stay, for the function to reject."""
+    """Converts a JAX array of numbers to NumPy. Random keys stay: the function rejects them."""
     is_numbers = isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended)
     return np.asarray(x) if is_numbers else x
 
 
 def _is_wide(x: Any) -> bool:
-    """Whether x is a NumPy array whose numbers take 64 bits, which JAX would truncate to 32."""
+    """Whether x is a NumPy array that needs 64 bits in a solver, where uint32 becomes int64."""
     if x is None or isinstance(x, (bool, int, float, jax.Array)):
         return False
     dtype = getattr(x, "dtype", None)
@@ -264,7 +267,7 @@ def default_platform() -> str:
 
 
 def _is_worth_compiling(arrays: tuple[Any, ...], options: Hashable) -> bool:
-    """Whether enough problems of this signature were solved for a compilation to pay off."""
+    """Whether so many problems of these shapes, dtypes and options came that compiling pays off."""
     return came_often((_types(arrays), options), CALLS_BEFORE_COMPILATION)
 
 
@@ -273,7 +276,7 @@ def _types(arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def came_often(key: Hashable, calls: int) -> bool:
-    """Counts a call with this key, and tells whether at least `calls` came before it."""
+    """Counts a call with this key. Returns whether at least `calls` calls with it came before."""
     if len(_calls) >= _MOST_SIGNATURES:
         _calls.clear()
     before = _calls.get(key, 0)

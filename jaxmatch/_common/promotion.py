@@ -1,4 +1,4 @@
-"""Explicit promotion of ranks and dtypes, by NumPy on NumPy arrays, by JAX on all others.
+"""Explicit promotion of ranks and dtypes, by NumPy for NumPy arrays, and by JAX for all others.
 
 With `jax_numpy_rank_promotion="raise"` and `jax_numpy_dtype_promotion="strict"`, JAX does not
 promote by itself.
@@ -17,7 +17,7 @@ from jaxmatch._common.typing import Array, ArrayLike
 
 
 def module_of(*arrays: Any) -> Any:
-    """`numpy` if all of these are NumPy arrays or None, else `jax.numpy`."""
+    """The module `numpy` if all arguments are NumPy arrays or None, else `jax.numpy`."""
     return np if all(x is None or isinstance(x, _NUMPY) for x in arrays) else jnp
 
 
@@ -43,15 +43,15 @@ def last_iota(dtype: Any, size: int, rank: int, xp: Any = jnp) -> Array:
 
 
 def common_dtype(*of: Any) -> jnp.dtype:
-    """The promoted dtype of arrays or dtypes, for functions that document promotion."""
+    """The promoted dtype of arrays or dtypes, even if JAX's settings forbid implicit promotion."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*of)
 
 
 def float_dtype(*of: Any) -> jnp.dtype:
-    """The float dtype in which a loss of these arrays or dtypes computes, at least float32.
+    """The float dtype, at least float32, in which a loss of these arrays or dtypes is computed.
 
-    64-bit integers are computed in float64, if `jax_enable_x64` is on.
+    It is float64 for 64-bit integers if `jax_enable_x64` is on.
     """
     return common_dtype(jnp.float32, *[_as_float(getattr(x, "dtype", x)) for x in of])
 

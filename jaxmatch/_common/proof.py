@@ -23,9 +23,9 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 T = TypeVar("T")
 
 
-# An unevaluated sum of a float and a rest. The rest is None if it is always 0.
+# A number as the unevaluated sum of a float and a small rest. The rest is None if it is always 0.
 Pair = tuple[Array, Array | None]
-# A sum, a rest and a bound on the error, see `two_float_sum`.
+# A float, a rest, and a bound on the error of their sum, see `two_float_sum`.
 Triple = tuple[Array, Array, Array]
 
 
@@ -62,7 +62,7 @@ def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any)
     if not batch:
         return one(*problems)
     every = [jax.tree.map(lambda x: x[k], problems) for k in np.ndindex(*batch)]  # noqa: B023
-    if not every:  # a problem of zeros tells the shapes of results
+    if not every:  # an empty batch: call `one` with zeros to learn the shapes of its results
         rank = len(batch)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape[rank:], x.dtype), problems)
         return jax.tree.map(lambda x: np.empty((*batch, *x.shape), x.dtype), one(*zeros))
@@ -71,7 +71,7 @@ def over_problems(one: Callable[..., T], batch: tuple[int, ...], *problems: Any)
 
 
 def add_at(size: int, index: Int[Array, " k"], x: Num[Array, " k"]) -> Num[Array, " size"]:
-    """The sums of the entries of x at each index, in the dtype of x."""
+    """For each index from 0 to `size` − 1, the sum of the entries of x at it, in the dtype of x."""
     if module_of(x) is jnp:
         return jnp.zeros((size,), x.dtype).at[index].add(x)
     if x.dtype == np.float64:
@@ -82,13 +82,13 @@ def add_at(size: int, index: Int[Array, " k"], x: Num[Array, " k"]) -> Num[Array
 
 
 def min_at(size: int, index: Int[Array, " k"], x: Float[Array, " k"]) -> Float[Array, " size"]:
-    """The least entry of x at each index, +inf where there is none."""
+    """For each index from 0 to `size` − 1, the least entry of x at it; +inf if there is none."""
     xp = module_of(x)
     return lowered_at(xp.full((size,), xp.inf, x.dtype), index, x)
 
 
 def lowered_at(start: Array, index: Int[Array, " k"], x: Num[Array, " k"]) -> Array:
-    """The lesser of `start` and the entries of x at each index."""
+    """A copy of `start`, lowered at each index to the least entry of x there, if that is less."""
     if module_of(x) is jnp:
         return start.at[index].min(x)
     least: Any = start.copy()
@@ -130,7 +130,7 @@ def take_pairs(x: Num[Array, "... n m"], col4row: Int[Array, "... n"]) -> Num[Ar
 
 
 def is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Array, "..."]:
-    """Whether each index in `there` is −1, or points to an entry of `back` that points back."""
+    """Whether for each k, `there[k]` is −1, or an index with `back[there[k]] == k`."""
     xp = module_of(there)
     in_range = (there >= -1) & (there < back.shape[-1])
     if xp is np:
@@ -146,7 +146,7 @@ def is_inverse(there: Int[Array, "... k"], back: Int[Array, "... l"]) -> Bool[Ar
 
 
 def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """TwoSum (Møller, Knuth): the rounded sum a + b and its error; error 0 for infinite sums."""
+    """TwoSum (Møller, Knuth): the rounded sum a + b and its rounding error; 0 for infinite sums."""
     xp = module_of(a)
     s = a + b
     a_part = s - b
@@ -155,11 +155,11 @@ def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def sum_up(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
-    """An upper bound of the sum of all parts over the last axis.
+    """An upper bound of the sum of all entries of `parts` along the last axis.
 
-    It is less than two float spacings above the sum, unless the terms cancel to less than the
-    square of the relative spacing. If `two_float_sum` is exact and the sum is a float, the bound
-    equals the sum.
+    It is less than two float spacings above the sum, unless the terms cancel so far that the sum is
+    less than the square of the relative spacing times their magnitude. If `two_float_sum` is exact
+    and the sum is a float, the bound equals the sum.
     """
     total, rest, lost = two_float_sum(module_of(parts[0]).concatenate(parts, -1))
     total, rest = exact_sum(total, add_up(rest, lost))
@@ -167,14 +167,14 @@ def sum_up(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
 
 
 def sum_down(*parts: Float[Array, "... k"]) -> Float[Array, "..."]:
-    """A lower bound of the sum, as close to it as the bound of `sum_up`."""
+    """A lower bound of the sum of all entries of `parts` along the last axis, see `sum_up`."""
     return 0 - sum_up(*(-x for x in parts))
 
 
 def two_float_sum(x: Float[Array, "... k"]) -> Triple:
-    """The sum over the last axis: a float, a rest, and a bound on the error of their sum.
+    """The sum along the last axis: a float, a rest, and a bound on the error of float + rest.
 
-    The order of the pairwise summation does not depend on the batch.
+    The order in which the pairwise summation adds does not depend on the batch.
     """
     xp = module_of(x)
     if is_symbolic(x.shape[-1:]):
@@ -201,7 +201,7 @@ def _add_triples(a: Triple, b: Triple) -> Triple:
 
 
 def _sum_in_place(x: Float[Array, "... k"]) -> Triple:
-    """`two_float_sum` for symbolic k: in the same order, but in arrays of the length of x."""
+    """`two_float_sum` for symbolic k: adds in the same order, but all its arrays have length k."""
     place = last_iota(jnp.int32, x.shape[-1], x.ndim)
 
     def halve(state: tuple[Triple, Array]) -> tuple[Triple, Array]:
@@ -234,12 +234,12 @@ def above(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def split(x: Num[Array, "..."], negate: bool) -> Pair:
-    """x or −x as the nearest float and the rest; the rest is None where it is always 0."""
+    """x, or −x if `negate`, as the nearest float and the rest (None if it is always 0)."""
     xp, f, bits = module_of(x), proof_float(x), 8 * x.dtype.itemsize
     if not jnp.issubdtype(x.dtype, jnp.integer) or bits <= jnp.finfo(f).nmant:
         x = x.astype(f)
         return (-x if negate else x), None
-    # Each half is exact as a float.
+    # Each half of the bits fits into a float exactly.
     half = xp.asarray(bits // 2, x.dtype)
     high = xp.right_shift(x, half)
     low = x - xp.left_shift(high, half)
@@ -248,7 +248,10 @@ def split(x: Num[Array, "..."], negate: bool) -> Pair:
 
 
 def as_costs(cost: Num[Array, "... n m"], exists: Bool[Array, "... n m"], maximize: bool) -> Pair:
-    """Costs to minimise: +inf where there is no pair, −inf for NaN, which proves nothing."""
+    """Costs to minimise, as a float and a rest: +inf where there is no pair, and −inf for NaN.
+
+    A cost of −inf makes every gap infinite, so nothing is proved.
+    """
     xp, (c, c_rest) = module_of(cost), split(cost, maximize)
     c = xp.where(exists, c, xp.inf)
     return xp.where(xp.isnan(c), -xp.inf, c), c_rest
@@ -267,7 +270,7 @@ def minus(c: Array, c_rest: Array | None, v: Array) -> tuple[Array, Array]:
 
 
 def small(dtype: Any) -> float:
-    """If all numbers have at least this magnitude, no sum or rounding error is denormal."""
+    """If terms have at least this magnitude, no sum of them and no rounding error is denormal."""
     info = jnp.finfo(dtype)
     return 8 * float(info.tiny) / float(info.eps)
 
@@ -275,7 +278,7 @@ def small(dtype: Any) -> float:
 def is_tiny(x: Num[Array, "..."]) -> Bool[Array, "..."]:
     """Where XLA may flush x, or numbers computed from x, to 0.
 
-    On a TPU denormal float64 are not found.
+    On a TPU, denormal float64 numbers are not found.
     """
     floating = jnp.issubdtype(x.dtype, jnp.floating)
     if module_of(x) is np or not floating or x.dtype == jnp.float16:
@@ -286,7 +289,7 @@ def is_tiny(x: Num[Array, "..."]) -> Bool[Array, "..."]:
     bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
 
     def by_bits(x: Array, bound: Array) -> Array:
-        """Compares bits: XLA may flush x to 0."""
+        """Compares the bits, because XLA may flush x to 0."""
         x, bound = (lax.bitcast_convert_type(y, bits) for y in (x, bound))
         magnitude = x & (2 ** (info.bits - 1) - 1)
         return (magnitude > 0) & (magnitude < bound)
@@ -311,12 +314,16 @@ def flushed_to(dtype: Any, x: Any) -> float:
 # ---------------------------------------------------------------------------------------------
 # Judging a gap
 
-# A gap may be this multiple of the float spacing times the magnitudes that were rounded.
+# Rounding explains a gap of up to this number, times the relative float spacing, times the sum of
+# the magnitudes of all rounded numbers.
 TOLERANCE = 2
 
 
 def spacing(*dtypes: Any) -> float:
-    """The relative float spacing of the coarsest of these dtypes, at most that of float32."""
+    """The relative float spacing of the coarsest of these dtypes.
+
+    Dtypes of up to 32 bits count as float32, and int64 as float64.
+    """
     known = [np.dtype(np.float32) if np.dtype(x).itemsize < 8 else np.dtype(x) for x in dtypes]
     return max(float(np.finfo(x if x.kind == "f" else np.float64).eps) for x in known)
 
@@ -324,9 +331,10 @@ def spacing(*dtypes: Any) -> float:
 def tolerance(
     of_costs: Float[Array, "..."], of_duals: Float[Array, "..."], near: float
 ) -> Float[Array, "..."]:
-    """The greatest gap that rounding explains, given the magnitudes of costs and of duals.
+    """The greatest gap that rounding explains, given sums of magnitudes: of costs and of duals.
 
-    `near`: the float spacing, relative to them. On the host duals are recomputed in float64.
+    `near`: the relative float spacing of costs and duals. On the host, duals are recomputed in
+    float64, so the spacing of float64 is used for them.
     """
     own = float(np.finfo(np.float64).eps) if module_of(of_costs) is np else near
     return TOLERANCE * (near * of_costs + own * of_duals)
@@ -335,9 +343,9 @@ def tolerance(
 def judged(
     gap: Float[Array, "..."], tolerance: Float[Array, "..."]
 ) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
-    """Whether a gap is within a tolerance, and the gap, at least 0, in the dtype of results.
+    """Whether a gap is within a tolerance, and the gap in the dtype of results.
 
-    The gap is rounded upwards. NaN becomes +inf, which is within no tolerance.
+    The gap is rounded upwards, and is at least 0. NaN becomes +inf, which is within no tolerance.
     """
     xp, dtype = module_of(gap), result_float()
     gap = xp.where(xp.isnan(gap), xp.inf, xp.maximum(gap, 0))

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def registered(cls: type[T]) -> type[T]:
     """Like the decorator `jax.tree_util.register_dataclass`, but also for exported functions.
 
-    An exported function holds the name of the class and its static fields.
+    An exported function stores the name of the class and the values of its static fields.
     """
     static = [f.name for f in dataclasses.fields(cls) if f.metadata.get("static")]  # type: ignore[arg-type]
 
@@ -51,7 +51,7 @@ def registered_tuple(cls: type[T]) -> type[T]:
 def _once() -> Iterator[None]:
     """Ignores the error of a second registration, after the package was imported again.
 
-    JAX keeps the class of the first import, which exported functions then use.
+    JAX keeps the class of the first import, and deserialized functions use that class.
     """
     try:
         yield

@@ -26,8 +26,8 @@ def result_float() -> jnp.dtype:
 class Batched(abc.ABC):
     """Base of dataclasses whose fields share leading batch dimensions."""
 
-    # `__getitem__` alone would make iteration yield problems, but users expect unpacking to yield
-    # fields. So a class must define iteration explicitly.
+    # Because of `__getitem__`, Python would let users iterate over problems, but in `a, b = result`
+    # they expect fields. So iteration is an error unless a class defines it.
     __iter__: Any = None
 
     @property
@@ -51,7 +51,10 @@ class Batched(abc.ABC):
 
 
 def _checked_index(index: Any, batch_shape: tuple[int, ...], name: str) -> tuple[Any, ...]:
-    """The index as a tuple with an ellipsis. NumPy checks the range; JAX would clamp."""
+    """An index as a tuple with an ellipsis.
+
+    NumPy checks that the index is in range, because JAX would clamp it.
+    """
     if not batch_shape:
         raise IndexError(
             f"This {name} is one problem and has no batch dimension to index; its fields are "
@@ -152,16 +155,16 @@ class Assignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
-    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient. It
-      is ±inf only if the sum overflows its dtype.
+    - `cost`: `f[...]`, the total cost of pairs and unmatched rows; the only field with a gradient.
+      It is ±inf only if the sum overflows its dtype.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype. It
       is +inf if the bound overflows its dtype, which happens only near the limits of float64.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     If `status` is not `OPTIMAL`, indices are −1 and all numbers NaN. There are two exceptions:
-    `TIME_LIMIT` comes with a complete answer, its gap and gradient 0, `UNFINISHED` with the pairs
-    found so far.
+    `TIME_LIMIT` comes with a complete answer and its gap (the gradient is 0), and `UNFINISHED` with
+    the pairs found so far.
     """
 
     col4row: Int[Array, "... n"]
@@ -206,26 +209,27 @@ class CapacitatedAssignment(Result):
     Leading `...` is batch; `res[k]` is problem k of it.
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
-    - `col_count`: `i32[..., m]`, the number of rows of each column.
-    - `cost`: `f[...]`, the sum of matched and unmatched costs; the only field with a gradient.
+    - `col_count`: `i32[..., m]`, the number of rows that each column is matched to.
+    - `cost`: `f[...]`, the total cost of pairs and unmatched rows; the only field with a gradient.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     If `status` is not `OPTIMAL`, indices are −1, counts 0 and all other numbers NaN.
 
-    **Status:** `OPTIMAL`. `INFEASIBLE` if a minimum exceeds its capacity, minima add up to more
-    than the capacities of rows, or forbidden pairs leave no assignment. `INVALID_CAPACITY` for
-    negative capacities. `INVALID_COST` as in `solve_assignment`. `OVERFLOW` if 2^30 pairs can be
-    matched, for integer costs as in [`solve_transport`][jaxmatch.solve_transport], and with minima
-    also if the range of integer costs takes 64 bits (32 in `jit` without x64).
+    **Status:** `OPTIMAL`. `INFEASIBLE` if a minimum exceeds the capacity of its column, minima add
+    up to more than the capacities of rows, or forbidden pairs leave no assignment.
+    `INVALID_CAPACITY` for negative capacities. `INVALID_COST` as in `solve_assignment`. `OVERFLOW`
+    if 2^30 or more pairs can be matched, for integer costs as in
+    [`solve_transport`][jaxmatch.solve_transport], and with minima also if the greatest minus the
+    least integer cost takes 64 bits (32 in `jit` without x64).
 
     **Certificate:** u_i + v_j ≤ C_ij, with equality on matched pairs. If not all columns need be
     full, v_j ≤ 0 where column j has more rows than its minimum, and v_j ≥ 0 where it is not full. A
     row that may stay unmatched has u_i ≤ r_i, with equality if it stays unmatched. Here r_i is its
-    unmatched cost, or 0 if there are more rows than capacities. The optimum is the sum of all u_i
-    plus, for each column, v_j times its capacity (its minimum, if v_j > 0 and columns need not be
-    full).
+    unmatched cost, or 0 if the columns have too little capacity for all rows. The optimum is the
+    sum of all u_i plus, for each column, v_j times its capacity (its minimum, if v_j > 0 and
+    columns need not be full).
 
     **Gradient:** with respect to `cost`, how often each pair is used; with respect to
     `unmatched_cost`, how many units of each row stay unmatched.
@@ -266,9 +270,9 @@ class Transport(Result):
     """The result of [`solve_transport`][jaxmatch.solve_transport]; leading `...` is batch.
 
     `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
-    ordered by row and column. The other entries have indices −1 and mass 0.
-    `solve_capacitated_assignment` with capacities of rows returns this class, too; with minima a
-    plan has n + 2m − 1 entries and is not always basic.
+    ordered by row and column. Unused entries follow; they have indices −1 and mass 0.
+    `solve_capacitated_assignment` with capacities of rows returns this class, too. If columns have
+    minima, its arrays have n + 2m − 1 entries, and the plan is not always basic.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
     - `mass`: `[..., n + m - 1]`, the mass moved by each pair, in the dtype of supply and demand.
@@ -331,7 +335,7 @@ class Transport(Result):
         """
         (*batch, n), m = self.row_dual.shape, self.col_dual.shape[-1]
         if isinstance(self.mass, np.ndarray):
-            dense = np.zeros((*batch, n * m + 1), self.mass.dtype)  # the last for unused entries
+            dense = np.zeros((*batch, n * m + 1), self.mass.dtype)  # unused entries go to the last
             flat = self.rows * np.int64(m) + self.cols
             np.put_along_axis(dense, np.where(self.rows < 0, n * m, flat), self.mass, -1)
             return dense[..., :-1].reshape(*batch, n, m)  # type: ignore[return-value]
@@ -340,7 +344,7 @@ class Transport(Result):
             at = jnp.where(rows < 0, n, rows), cols
             return jnp.zeros((n, m), mass.dtype).at[at].set(mass, mode="drop")
 
-        # `vmap` keeps the sharding of a batch.
+        # Use `vmap`, because it keeps the sharding of a batch.
         for _ in batch:
             dense_plan = jax.vmap(dense_plan)
         return dense_plan(self.rows, self.cols, self.mass)

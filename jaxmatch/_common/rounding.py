@@ -1,6 +1,7 @@
 """Floating-point arithmetic that tracks its rounding errors, for the pure-JAX solvers.
 
-Sums are pairwise, along an explicit tree: their order depends on neither batch nor platform.
+Sums are pairwise: numbers are added along an explicit binary tree, so the order of additions is the
+same in any batch and on any platform.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def add_up(a: Array, b: Array) -> Array:
-    """An upper bound of the sum; equal to the rounded sum unless that was rounded down."""
+    """An upper bound of a + b: the rounded sum, or a float above it if it was rounded down."""
     total, rest = two_sum(a, b)
-    above = total + jnp.abs(total) * jnp.finfo(total.dtype).eps  # one or two floats further
+    above = total + jnp.abs(total) * jnp.finfo(total.dtype).eps  # one or two floats above
     return jnp.where(rest <= 0, total, above)
 
 
@@ -39,11 +40,12 @@ def sum_up(x: Float[Array, " k"]) -> Float[Array, ""]:
 
 
 def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
-    """The sum of finite numbers, as if added in twice the precision.
+    """The sum of finite numbers, as accurate as if added in twice the precision.
 
     Partial sums do not overflow: the result is infinite only if the total is out of range.
     """
-    # Enough for 2^40 entries. Entries that underflow are far below the last digit of the greatest.
+    # A factor of 2^-40 prevents overflow of up to 2^40 entries. Entries that underflow by it are
+    # far below the last digit of the greatest entry.
     small = jnp.asarray(2.0**-40, x.dtype)
     factor = jnp.where(jnp.abs(x).max() > float(jnp.finfo(x.dtype).max) * small, small, 1)
     x, rest = x * factor, jnp.zeros_like(x)
@@ -55,7 +57,7 @@ def accurate_sum(x: Float[Array, " k"]) -> Float[Array, ""]:
 
 
 def sum_error(x: Float[Array, " k"], total: Float[Array, ""]) -> Float[Array, ""]:
-    """An upper bound on how far a total is from the sum of all entries; 0 if it is that sum."""
+    """An upper bound on |total − sum of all entries of x|; 0 if the total is exact."""
     rest, lost = jnp.zeros_like(x), jnp.zeros_like(x)
     while x.size > 1:
         x, error = two_sum(*_halves(x))
@@ -69,7 +71,7 @@ def sum_error(x: Float[Array, " k"], total: Float[Array, ""]) -> Float[Array, ""
 
 
 def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
-    """x in the dtype of results, and its rounding error, which is 0 except for long integers."""
+    """x in the dtype of results, and the rounding error (0 unless x holds long integers)."""
     f = result_float()
     if not jnp.issubdtype(x.dtype, jnp.integer) or x.dtype.itemsize < f.itemsize:
         return x.astype(f), jnp.zeros_like(x, f)
@@ -78,19 +80,19 @@ def as_float(x: Num[Array, "..."]) -> tuple[Array, Array]:
 
 
 def greatest(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The largest finite magnitude."""
+    """The largest magnitude of a finite entry of x."""
     return jnp.where(jnp.isfinite(x), jnp.abs(x), 0).max(initial=0)
 
 
 def nonzero_below(x: Num[Array, "..."], limit: float) -> Bool[Array, "..."]:
-    """Where 0 < |x| < limit or x is denormal. On a TPU denormal float64 are not found."""
+    """Where 0 < |x| < limit or x is denormal. On a TPU, denormal float64 numbers are not found."""
     if x.dtype == jnp.float16 or not jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x, bool)  # all these numbers are normal in float32
+        return jnp.zeros_like(x, bool)  # float16 and integers are normal numbers in float32
     info = jnp.finfo(x.dtype)
     unsigned = jnp.dtype(f"uint{info.bits}")
 
     def by_bits(x: Array) -> Array:
-        # By bits: XLA may flush denormal numbers to 0.
+        # Compare bits, because XLA may flush denormal numbers to 0.
         size = lax.bitcast_convert_type(x, unsigned) & (2 ** (info.bits - 1) - 1)
         bound = jnp.asarray(max(limit, float(info.tiny)), x.dtype)
         return (size > 0) & (size < lax.bitcast_convert_type(bound, unsigned))

@@ -25,7 +25,7 @@ def over_batch_shards(
 
     Types carry a sharding on meshes with explicit axes, the default of `jax.make_mesh`. Arguments
     are pytrees of arrays with the same batch dimensions; the first array has `core_dims` more.
-    These core dimensions, and shared arrays, are gathered.
+    These core dimensions, and the `shared` arrays, are gathered on each device.
     """
     shardings = [jax.typeof(x).sharding for x in jax.tree.leaves((arguments, shared))]
     everywhere = PartitionSpec()
@@ -37,7 +37,7 @@ def over_batch_shards(
         return solve(*arguments, *shared)
     batch = PartitionSpec(*shardings[0].spec[: len(shardings[0].spec) - core_dims])
     in_specs = (batch,) * len(arguments) + (everywhere,) * len(shared)
-    mesh = shardings[0].mesh  # arrays have a mesh outside of `jax.set_mesh`, too
+    mesh = shardings[0].mesh  # taken from an array, because `jax.set_mesh` may not be in effect
     sharded, replicated = (NamedSharding(mesh, spec) for spec in (batch, everywhere))
     return jax.shard_map(solve, mesh=mesh, in_specs=in_specs, out_specs=batch)(
         *jax.tree.map(lambda x: jax.sharding.reshard(x, sharded), arguments),
@@ -50,8 +50,9 @@ def vary_alike(tree: T, others: Any) -> T:
     (`lax.pcast`).
 
     Needed for the initial state of a loop, whose type must not change. Also needed if costs are
-    replicated but keys are not: then each device has its own derivative, and `shard_map` sums
-    them. Unmarked, the derivative would count as replicated, and cotangents would be summed first.
+    replicated but random keys are not. Then each device has its own derivative with respect to the
+    costs, and `shard_map` must sum these. If costs were not marked, JAX would take the derivative
+    for the same on all devices, and multiply it by the sum of the devices' cotangents.
     """
     axes = {axis for leaf in jax.tree.leaves(others) for axis in varying_axes(leaf)}
 

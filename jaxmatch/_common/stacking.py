@@ -35,7 +35,7 @@ def to_stack(name: str, items: Sequence[T], kind: type[T], built: str, advice: s
 
 
 def padded_size(name: str, asked: int | None, sizes: list[int], most: int) -> int:
-    """The size to pad to: `asked`, or the largest."""
+    """The size to which all items are padded: `asked`, or the largest of `sizes`."""
     if asked is None:
         return max(sizes)
     asked = operator.index(asked)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _OfOneCode(enum.EnumMeta):
-    # Without this check an array would raise an error about its truth value.
+    # Without this check, NumPy's error for an array would be about its truth value.
     def __call__(cls, value: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(value, "size", 1) != 1:
             raise TypeError(
@@ -25,7 +25,7 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
     `UNFINISHED` comes with the pairs found so far, and `TIME_LIMIT` with an answer and its proved
     gap. The gap of `UNBALANCED` is the amount by which the sums of masses differ.
 
-    `Status(int(code))` prints as its name; its `advice` is a sentence for users. For a batch:
+    `Status(int(code))` prints as its name; its `advice` says what to do. For a batch:
     `[jm.Status(code) for code in res.status.tolist()]`.
     """
 
@@ -47,7 +47,7 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
         return self.name
 
     def __format__(self, spec: str) -> str:
-        """The name, or the number for an integer format."""
+        """The name, or the number if `spec` is an integer format."""
         return format(int(self) if spec[-1:] in tuple("bcdoxXn") else self.name, spec)
 
     @property

@@ -1,9 +1,9 @@
 """Support for JAX's debugging switches.
 
-`jax_debug_nans` and `jax_debug_infs` check the results of compiled functions. They are switched off
-here: NaN is the documented result of problems that are not `OPTIMAL`, and infinities are valid
-costs and bounds. `jax_disable_jit` runs Python functions instead of compiled ones, but a native
-call exists only as compiled code.
+`jax_debug_nans` and `jax_debug_infs` check the results of compiled functions. `unchecked` turns
+them off: NaN is the documented result of problems that are not `OPTIMAL`, and infinities are valid
+costs and bounds. `jax_disable_jit` makes JAX run functions operation by operation, but a native
+call exists only in compiled code. So `compiled` ignores this switch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator for public functions: no checks for NaN and infinities inside."""
+    """Decorator for public functions: turns JAX's checks for NaN and infinities off inside."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -15,15 +15,15 @@ def is_symbolic(shape: Sequence[Any]) -> bool:
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Broadcasts by NumPy, ten times as fast as JAX; by JAX if dimensions are symbolic."""
+    """The broadcast shape: by NumPy, which is ten times as fast, or by JAX for symbolic shapes."""
     of = jnp if any(map(is_symbolic, shapes)) else np
     return of.broadcast_shapes(*shapes)
 
 
 def require_sizes(name: str, sizes: Sequence[Any], pad: str) -> None:
-    """Raises an error if sizes of a problem are symbolic where methods and buffers depend on them.
+    """Raises an error if sizes are symbolic, for code whose methods or buffers depend on sizes.
 
-    `pad`: how to pad a problem to a greater size.
+    `pad`: how to pad a problem to a greater size, for the error message.
     """
     if is_symbolic(sizes):
         raise ValueError(
@@ -34,12 +34,12 @@ def require_sizes(name: str, sizes: Sequence[Any], pad: str) -> None:
 
 
 def is_at_most(name: str, n: Any, m: Any) -> bool:
-    """Whether n <= m; an error if the constraints on symbolic sizes leave this open."""
+    """Whether n <= m. Raises an error if n or m is symbolic and the constraints do not decide."""
     if not is_symbolic((n, m)):
         return n <= m
     try:
         return bool(n <= m)
-    except Exception:  # JAX does not export the class of its error
+    except Exception:  # the class of JAX's error has no public name
         raise ValueError(
             f"The symbolic sizes ({n}, {m}) of `{name}` must tell which side is longer, got no "
             f"constraint that does; pass `constraints=['{n} <= {m}']` or `['{m} < {n}']` to "

@@ -1,9 +1,10 @@
 """Computes duals with more digits than a result holds, for checks outside of a trace.
 
-The duals of a result are rounded to its dtype, or to the grid of a solver. An answer is optimal if
-and only if some duals are tight on its pairs: u_i + v_j = C_ij there, and u_i + v_j ≤ C_ij
-elsewhere. The Bellman-Ford algorithm finds such duals near the given ones, along pairs that are
-almost tight. These duals need not be trusted: the check computes their gap as for any others.
+The duals of a result are rounded to its dtype, or to the grid of a solver: the multiples of a unit
+in which it computes. An answer is optimal if and only if there are feasible duals (u_i + v_j ≤ C_ij
+for all pairs) that are tight (u_i + v_j = C_ij) on the pairs of the answer. The Bellman-Ford
+algorithm finds such duals near the given ones, along pairs that are almost tight. The duals that it
+finds need not be trusted, because the check computes the gap that they prove.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 
-# Gaps above this multiple of the rounded magnitudes are not due to rounding.
+# If a gap exceeds this number times the sum of the magnitudes of all rounded numbers, it is not due
+# to rounding, and tighter duals are not worth computing.
 WORTH_IT = 1e-6
-# For plans, relative to masses times the greatest cost, which determines the solver's grid.
+# The same for transport plans. The sum includes the total mass times the greatest cost, which
+# determines the solver's grid.
 WORTH_IT_ON_GRIDS = 1e-4
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -35,19 +38,23 @@ class Pairs(NamedTuple):
     cost: OnHost
 
 
-# A block is the pairs of some rows, or the first row and a matrix of the costs from there on.
+# All pairs of a problem, in blocks of rows. A block is either the `Pairs` of its rows, or the index
+# of its first row and the matrix of its costs.
 Blocks: TypeAlias = Iterable[Pairs | tuple[int, OnHost]]
 
 
 class Stays(NamedTuple):
-    """What may stay unmatched: pairs with a dummy last column, and with a dummy last row."""
+    """Unmatched rows and columns, as pairs with a dummy column and a dummy row.
 
-    price: OnHost  # the cost of each row with the last column; +inf: there is no such pair
-    left: OnHost  # rows that are paired with the last column
-    capped: OnHost  # columns that may be paired with the last row, at cost 0
-    room: OnHost  # columns that are paired with the last row
-    dual: Any = 0.0  # the dual of the last column
-    tied: bool = True  # whether the last row and the last column are a pair
+    For n rows and m columns, the dummies are row n and column m.
+    """
+
+    price: OnHost  # [n] the cost of each row with the dummy column; +inf: there is no such pair
+    left: OnHost  # [n] whether a row is paired with the dummy column
+    capped: OnHost  # [m] whether a column may be paired with the dummy row, at cost 0
+    room: OnHost  # [m] whether a column is paired with the dummy row
+    dual: Any = 0.0  # the dual of the dummy column
+    tied: bool = True  # whether the dummy row and the dummy column are a pair, at cost 0
 
 
 def tightened(
@@ -57,10 +64,10 @@ def tightened(
     v: OnHost,
     stays: Stays | None,
 ) -> OnHost | None:
-    """Column duals near v that are tight on the pairs `own`, then the dual of the last column.
+    """Column duals near v that are tight on the pairs `own`, then the dual of the dummy column.
 
-    `least`: the least cost − v_j of each row. Returns None if there are no such duals, or if too
-    many pairs are almost tight.
+    `least`: the minimum of cost − v_j in each row. `stays`: which rows and columns may stay
+    unmatched. Returns None if there are no such duals, or if too many pairs are almost tight.
     """
     n, m, none = len(least), len(v), np.zeros(0, int)
     more = Pairs(none, none, none)
@@ -118,15 +125,16 @@ def _near(blocks: Blocks, v: OnHost, limit: OnHost) -> Pairs | None:
 
 
 def _falling(rows: int, own: Pairs, near: Pairs, v: OnHost, most: float) -> OnHost | None:
-    """The greatest column duals up to v that are tight on the pairs `own`.
+    """The greatest column duals that are at most v and tight on the pairs `own`.
 
-    None if a dual falls by more than `most`: then no such duals exist.
+    Returns None if a dual falls by more than `most`, which proves that there are no such duals.
     """
     least, steps = v - most, 0
     while steps < _MOST_STEPS:
         u = _highest(rows, own, v)[near.row]
         lower, dual, now = v.copy(), near.cost - u, v[near.col]
-        # Skip rounding errors, by which duals would fall forever around a cycle of tight pairs.
+        # Ignore differences within rounding: they could lower the duals on a cycle of tight pairs
+        # forever.
         falls = now - dual > _EPS * (np.abs(u) + np.abs(now))
         np.minimum.at(lower, near.col[falls], dual[falls])
         if (lower == v).all():

@@ -1,8 +1,8 @@
 """The types in annotations, which are evaluated at run time too (`typing.get_type_hints`).
 
 Type checkers read jaxtyping's types, whose text gives dtype and shape. At run time jaxtyping is not
-needed: each type is any JAX or NumPy array. Results are NumPy arrays where NumPy arrays were solved
-on this host.
+needed: each type stands for any JAX or NumPy array. Results are NumPy arrays where NumPy arrays
+were solved on this host.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ else:
             return Any
 
     class _OfDtype:
-        """Stands for `Float` and its like: `Float[Array, "... n"]` is any array."""
+        """Stands for `Bool`, `Float` and so on: `Float[Array, "... n"]` is any array."""
 
         def __class_getitem__(cls, _: Any) -> Any:
             return Array

@@ -1,14 +1,15 @@
 """The primitive for all FFI calls, with rules for `vmap` and for sharded batches.
 
-Handlers treat all leading dimensions as batch, so a device can solve its shard of a batch alone.
-`jax.ffi.ffi_call` cannot express this, and XLA would gather its operands on every device. Here the
-lowered call carries a sharding rule, by which Shardy propagates shardings, and the attribute
-`num_batch_dims`, by which XLA's SPMD partitioner splits the call. JAX does the same for its linear
-algebra.
+Native handlers treat all leading dimensions as batch dimensions, so each device can solve its shard
+of a batch on its own. `jax.ffi.ffi_call` cannot express this: XLA would gather the operands of such
+a call on every device. Here the lowered call carries a sharding rule, by which Shardy propagates
+shardings, and the attribute `num_batch_dims`, by which XLA's SPMD partitioner splits the call. JAX
+does the same for its linear algebra.
 
-The SPMD partitioner drops aliases between operands and results, and leaves attributes unchanged.
-Calls with aliases, or with attributes that depend on the size of the batch, are split by
-`custom_partitioning` instead. Its callback lowers the call again for the shard of one device.
+The SPMD partitioner drops aliases between operands and results. It also leaves all attributes
+unchanged, even if their values depend on the size of the batch. Calls with aliases or with such
+attributes are split by `custom_partitioning` instead. Its callback lowers the call again for the
+shard of one device.
 
 This module imports nothing from `jax._src`.
 """
@@ -43,7 +44,7 @@ _native_call.multiple_results = True
 
 
 class Result(NamedTuple):
-    """The shape and dtype of one result of a call, per problem."""
+    """One result of a call: its shape for one problem, without batch dimensions, and its dtype."""
 
     shape: tuple[int, ...]
     dtype: DTypeLike
@@ -53,16 +54,16 @@ class _Call(NamedTuple):
     """Static parameters of the primitive."""
 
     target: str
-    core_dims: tuple[int, ...]  # dimensions of each operand after its batch dimensions
-    shared: tuple[int, ...]  # operands without batch dimensions, shared by all problems
+    core_dims: tuple[int, ...]  # number of dimensions of each operand after the batch dimensions
+    shared: tuple[int, ...]  # indices of operands that all problems share, without batch dimensions
     results: tuple[Result, ...]
     aliases: tuple[tuple[int, int], ...]
     attributes: tuple[tuple[str, Any], ...]
-    by_batch: tuple[tuple[str, int], ...]  # attributes to multiply by the number of problems
+    by_batch: tuple[tuple[str, int], ...]  # attributes; the number of problems multiplies values
 
     @property
     def is_divisible(self) -> bool:
-        """Whether XLA's partitioner can split the call. It drops aliases and keeps attributes."""
+        """Whether XLA's partitioner can split the call: it handles no aliases and no `by_batch`."""
         return not (self.aliases or self.by_batch)
 
     @property
@@ -71,12 +72,12 @@ class _Call(NamedTuple):
         return [k for k in range(len(self.core_dims)) if k not in self.shared]
 
     def batch(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """The batch dimensions of arrays or types."""
+        """The batch shape of a call with these operands, which are arrays or types."""
         shape = operands[self.batched[0]].shape
         return shape[: len(shape) - self.core_dims[self.batched[0]]]
 
     def batch_spec(self, operands: Sequence[Any]) -> PartitionSpec:
-        """The sharding of the batch: of the operand whose batch has the most sharded dimensions."""
+        """The sharding of the batch dimensions in the operand where most of them are sharded."""
         count = len(self.batch(operands))
         specs = [PartitionSpec(*operands[k].sharding.spec[:count]) for k in self.batched]
         return max(specs, key=lambda spec: sum(axes is not None for axes in spec))
@@ -103,7 +104,7 @@ def native_call(
     by_batch: Mapping[str, int] | None = None,
     **attributes: Any,
 ) -> list[Array]:
-    """Runs a target on a batch, one problem or many.
+    """Runs a native target on one problem or on a batch of problems.
 
     - `core_dims`: the number of core dimensions of each operand. The dimensions before them are
       the batch, the same for all operands.
@@ -125,9 +126,11 @@ def native_call(
             (of_batch, core_dims[of_batch]),
             tuple(sorted(attributes.items())),
         )
-    # Inside a `shard_map`, mark all operands as varying over the same axes; so will the results.
+    # Inside a `shard_map`, mark all operands as varying over the same mesh axes. Then the results
+    # vary over these axes, too.
     operands = vary_alike(list(operands), operands)
-    # XLA's partitioner finds no batch in an operand without other dimensions.
+    # XLA's partitioner does not recognise the batch dimensions of an operand that has no others.
+    # Such an operand gets a core dimension of size 1.
     operands = [
         x if core else jnp.expand_dims(x, -1) for x, core in zip(operands, core_dims, strict=True)
     ]
@@ -142,9 +145,10 @@ def native_call(
     )
     if not (shared and call.is_divisible):
         return _bind(operands, call)
-    # XLA's partitioner takes the leading dimensions of every operand of sufficient rank for the
-    # batch. An extra batch dimension of size 1 makes the rank of shared operands insufficient.
-    # (With aliases it would cost a copy of each batched operand.)
+    # XLA's partitioner takes the leading dimensions for the batch in every operand that has more
+    # dimensions than the batch, even if the operand is shared. An extra batch dimension of size 1
+    # leaves shared operands with too few dimensions for that. (Calls with aliases get none, because
+    # it would cost a copy of each batched operand.)
     at = len(call.batch(operands))
     wider = [x if k in shared else jnp.expand_dims(x, at) for k, x in enumerate(operands)]
     return [jnp.squeeze(y, at) for y in _bind(wider, call)]
@@ -185,11 +189,11 @@ def _abstract(*operands: Any, call: _Call, cut: _Program | None) -> list[Any]:
 def _batch(
     operands: Sequence[Array], dims: Sequence[int | None], *, call: _Call, cut: Any
 ) -> tuple[list[Array], list[int]]:
-    """Adds a leading batch dimension. Unmapped operands are copied unless they are shared."""
+    """The `vmap` rule: adds a leading batch dimension. Copies unmapped operands unless shared."""
     del cut
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     front = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
-    # A shared operand that is mapped is no longer shared.
+    # A shared operand that `vmap` maps becomes a batched operand.
     shared = tuple(k for k in call.shared if dims[k] is None)
     batch = call.batch(front)[dims[call.batched[0]] is not None :]
 
@@ -243,7 +247,7 @@ mlir.register_lowering(_native_call, _lower)
 
 
 def _check_sizes(ctx: mlir.LoweringRuleContext, call: _Call) -> None:
-    """Raises an error for symbolic sizes of a problem, which only the CPU handlers take."""
+    """Raises an error for symbolic sizes of a problem, unless the only platform is the CPU."""
     avals: Sequence[Any] = ctx.avals_in
     sizes = [x.shape[x.ndim - core :] for x, core in zip(avals, call.core_dims, strict=True)]
     symbolic = next(filter(is_symbolic, sizes), None)
@@ -261,8 +265,8 @@ def _may_call_back(context: Any) -> bool:
     """Whether `custom_partitioning` works here.
 
     It does not work in an exported program. Nor does it work inside a `shard_map` over some axes of
-    a mesh: the callback would not see the other axes, so XLA gathers there. Inside a `shard_map`
-    over all axes nothing is left to split.
+    a mesh, because the callback would not see the remaining axes; XLA then gathers the operands.
+    Inside a `shard_map` over all axes nothing is left to split.
     """
     taken = getattr(context.axis_context, "manual_axes", ())
     return not context.lowering_parameters.for_export and not taken
@@ -274,8 +278,9 @@ def _cut_by_callback(
 ) -> _Program:
     """The call as a jaxpr with `custom_partitioning`.
 
-    The jaxpr must be traced before lowering: that is when JAX determines the devices. Its types
-    belong to the mesh of `context`.
+    The jaxpr is made before lowering, and becomes a parameter of the primitive, so that JAX finds
+    `custom_partitioning` in the program. Only if it finds one does JAX provide the list of devices
+    for which to lower it. The types in the jaxpr belong to the mesh `context`.
     """
     del context
 
@@ -297,7 +302,10 @@ def _cut_by_callback(
 
 
 class _Factors(NamedTuple):
-    """Names of all dimensions of operands and results. Batch dimensions come first."""
+    """A sharding rule: a name (in Shardy: a factor) for each dimension of operands and results.
+
+    Operands and results share the names of the batch dimensions, which come first.
+    """
 
     operands: list[list[str]]
     results: list[list[str]]
@@ -331,7 +339,7 @@ class _Factors(NamedTuple):
         )
 
     def attribute(self) -> str:
-        """The rule in Shardy's syntax."""
+        """The sharding rule in Shardy's syntax."""
         left, right = (
             "(" + ", ".join(f"[{', '.join(dims)}]" for dims in names) + ")"
             for names in (self.operands, self.results)
@@ -341,7 +349,7 @@ class _Factors(NamedTuple):
         return f"#sdy.op_sharding_rule<{left}->{right} {{{sizes}}}{whole}, custom>"
 
     def text(self) -> str:
-        """The rule in the syntax of `custom_partitioning`."""
+        """The sharding rule in the syntax of `custom_partitioning`."""
         return " -> ".join(
             ", ".join(" ".join(dims) for dims in names) for names in (self.operands, self.results)
         )

@@ -1,4 +1,4 @@
-"""Dispatch to a native solver if the platform has one, else to its twin, written in pure JAX."""
+"""Dispatch to a native solver if the platform has one, else to its pure-JAX twin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = TypeVar("State")
 
 
 class Method(NamedTuple):
-    """The native solver of a method on each platform; None: the pure-JAX twin."""
+    """The native method that runs on each platform for a user's method; None: the pure-JAX twin."""
 
     cpu: str | None
     cuda: str | None
@@ -32,11 +32,12 @@ def by_platform(
     cuda: Callable[..., R] | None = None,
     sizes: Sequence[Any] = (),
 ) -> R:
-    """Calls the native function of the platform, chosen at lowering, or the twin if it has none.
+    """Calls the native function of the platform for which JAX lowers the program, else the twin.
 
-    Arguments are pytrees. A native function needs the library of its platform. `sizes`: the sizes
-    of a problem. If they are symbolic, the CPU's function is called: it alone has neither buffers
-    nor choices that depend on sizes. Lowering for other platforms is then an error.
+    Arguments are pytrees. A native function is used only if the library of its platform is loaded.
+    `twin`: the same function in pure JAX; None if there is none. `sizes`: the sizes of a problem.
+    If they are symbolic, `cpu` is called, because on the CPU neither workspaces nor the choice of a
+    method depend on sizes. Lowering for other platforms is then an error.
     """
     native = {}
     if cpu is not None and libraries.has_cpu_library():
@@ -62,10 +63,10 @@ def rebatch(
     solve: Callable[..., R],
     align: Callable[[int, tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] | None = None,
 ) -> Callable[..., R]:
-    """Wraps `solve` so that `vmap` calls it once with the whole batch, whose size it then knows.
+    """Wraps `solve` so that `vmap` calls it once, with the whole batch in its arguments.
 
-    `align(size, mapped, arguments)` adds the new leading dimension to arguments that are not
-    mapped. By default all of them get it.
+    `align(size, mapped, arguments)` broadcasts arguments that are not mapped to the new leading
+    dimension. By default all of them are broadcast.
     """
 
     @jax.custom_batching.custom_vmap

@@ -22,7 +22,7 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
 
     `solve.serialize()` makes bytes (it needs the package flatbuffers), `jax.export.deserialize`
     loads them. Results, checks, `BipartiteGraph` and `FlowNetwork` may be arguments and results of
-    the function. A `LinearOracle` holds functions, so the function must create it.
+    the function. A `LinearOracle` holds Python functions, so the exported function must create it.
     `platforms=["cuda"]` exports for a GPU on a machine without one.
 
     Batch dimensions may be symbolic on every platform; solvers then assume a large batch. With
@@ -38,13 +38,13 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     >>> [float(solve.call(jnp.ones((1, n, 9))).cost[0]) for n in (3, 5)]
     [3.0, 5.0]
 
-    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Where methods or buffers
-    depend on the sizes of a problem, symbolic sizes are an error that says how to pad. This is so
-    on a GPU, for functions of points, `earth_mover_distance`, `grid_cut`, `check_grid_cut`,
-    capacities, sharded costs, `stepping`, and `check_sparse_assignment` of `cardinality="maximum"`.
-    It is also so for `"core"`, `"auction"`, `"classical"`, `"tree"`, and methods that are not
-    native on the CPU. With a symbolic number of edges, `check_flow` and `check_minimum_cut` of
-    integers prove nothing for more than 2^24 edges.
+    `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Symbolic sizes of a
+    problem are an error, which says how to pad, where methods or buffers depend on them: on a GPU,
+    for functions of points, `earth_mover_distance`, `grid_cut`, `check_grid_cut`, capacities,
+    sharded costs, `stepping`, and `check_sparse_assignment` with `cardinality="maximum"`; also for
+    the methods `"core"`, `"auction"`, `"classical"`, `"tree"`, and those not native on the CPU.
+    With a symbolic number of edges, `check_flow` and `check_minimum_cut` prove nothing if there are
+    more than 2^24 edges and capacities are integers.
 
     **Returns:** a list of `jax.export.DisabledSafetyCheck`, one for each native target.
     """

@@ -19,7 +19,8 @@ from jaxmatch._library.libraries import cpu_library
 
 _ALIGNMENT = 64  # of each result, in bytes, as in XLA
 # Results share one block of memory if together they take at most `_SHARED` bytes. Otherwise only
-# results of up to `_SHARED_BY_ONE` bytes share it: keeping one of them keeps the whole block.
+# results of up to `_SHARED_BY_ONE` bytes share it. The limits are low because a caller who keeps
+# one result keeps the whole block in memory.
 _SHARED = 4096
 _SHARED_BY_ONE = 512
 _MESSAGE_BYTES = 256  # room for an error message
@@ -46,10 +47,10 @@ def host_call(
     batch_operand: tuple[int, int],
     attributes: tuple[tuple[str, Any], ...],
 ) -> list[np.ndarray]:
-    """Runs a target on each problem of a batch.
+    """Runs a native target on each problem of a batch, on this host.
 
-    `batch_operand`: the index of an operand with batch dimensions, and its number of core
-    dimensions.
+    `batch_operand`: the index of an operand with batch dimensions, and the number of its core
+    dimensions, which follow the batch dimensions.
     """
     types = tuple([(x.shape, x.dtype) for x in operands])
     plan = plan_of(target, types, tuple(results), batch_operand, attributes)
@@ -62,7 +63,10 @@ def host_call(
 
 @contextlib.contextmanager
 def recorded_calls() -> Iterator[list[tuple[Plan, Sequence[np.ndarray], list[np.ndarray]]]]:
-    """Collects the calls of this thread: their plans, operands and results."""
+    """Collects what this thread runs by `host_call` in the `with` block: plans, operands, results.
+
+    Such blocks nest: an inner block hides its calls from the outer one.
+    """
     outer, _of_thread.recorded = _of_thread.recorded, []
     try:
         yield _of_thread.recorded
@@ -71,7 +75,7 @@ def recorded_calls() -> Iterator[list[tuple[Plan, Sequence[np.ndarray], list[np.
 
 
 def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Runs a prepared call. Returns the memory of all results, see `Plan.results`."""
+    """Runs a prepared call. Returns the memory blocks that hold its results, see `Plan.results`."""
     memory = [np.empty(size, np.uint8) for size in plan.sizes]
     begins = [_address(x) for x in memory]
     operands = [
@@ -96,7 +100,7 @@ def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 def _address(x: np.ndarray) -> int:
     try:  # several times as fast as `x.ctypes.data`
         return ctypes.addressof(ctypes.c_char.from_buffer(x))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # read-only, empty, or of a dtype without a buffer code
+    except (TypeError, ValueError):  # read-only, empty, or of a dtype that buffers cannot export
         return x.ctypes.data
 
 

@@ -1,10 +1,10 @@
 """Speeds up repeated calls outside of a trace by keeping what the first call worked out.
 
 A solver checks its arguments, chooses where to run (see `jaxmatch._common.place`) and prepares a
-native call. The outcome depends only on the signature of a call: the shapes and dtypes of its
-arrays, and its options. So a later call on NumPy arrays runs just the prepared native call, if the
-solver computes nothing else. For JAX arrays, a program is compiled after many calls of one
-signature.
+native call. The prepared call depends only on the signature of the solver call: the shapes and
+dtypes of its arrays, and its options. So later calls of the same signature on NumPy arrays run only
+the prepared native call, provided that the solver computes nothing besides it. For JAX arrays, a
+program is compiled after many calls of one signature.
 """
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ _DTYPES = IN_PLACE | BOOLEAN
 
 
 class _Prepared(NamedTuple):
-    """A native call on the caller's arrays, whose results are the fields of a solver's result."""
+    """A native call whose operands are the caller's arrays.
+
+    Its results are the fields of the solver's result, which is an object of the class `kind`.
+    """
 
     plan: Plan
-    order: tuple[int, ...]  # for each operand, its index among the arrays
+    order: tuple[int, ...]  # for each operand, its index among the caller's arrays
     kind: type
     fields: tuple[tuple[str, tuple[int, ...], np.dtype, int, int], ...]  # name, *Plan.results[k]
 
@@ -57,10 +60,10 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
     - `looked_at`: arguments whose values the function reads on the host. Calls with one of them are
       not compiled.
-    - `unless`: maps an argument to its partner. Without the partner, the function reads the values
-      of the argument on the host, so nothing is kept for such calls.
+    - `unless`: maps an argument to its partner. If the argument is given without its partner, the
+      function reads its values on the host, so such calls are neither prepared nor compiled.
 
-    Calls with anything but plain arrays and options run the function itself.
+    Calls with arguments other than plain arrays and options always run the function itself.
     """
 
     def decorate(function: Function) -> Function:
@@ -79,7 +82,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
             return compiled()(call)
 
         def reads(kwargs: dict[str, Any]) -> bool:
-            """Whether the function reads the values of an array on the host, see `unless`."""
+            """Whether an argument is given without its partner in `unless`."""
             given = {name for name, x in kwargs.items() if x is not None}
             return any(x in given and other not in given for x, other in unless.items())
 
@@ -116,10 +119,11 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
 
 def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
-    """All that a call depends on except the values of its arrays, which are appended to `arrays`.
+    """A hashable key: all that a call depends on except the values of its arrays.
 
-    None for calls that must run the function itself: in a trace, without arrays, with NumPy and JAX
-    arrays together, with arrays that are not on one CPU, and with arguments that need conversion.
+    The arrays are appended to `arrays`. Returns None if the function itself must run: in a trace,
+    without arrays, if NumPy and JAX arrays are mixed, if an array is not on one CPU, and if an
+    argument must be converted.
     """
     key: list[Any] = [jax.config.jax_enable_x64]  # type: ignore[attr-defined]
     for x in (*args, *kwargs.values()):
@@ -141,8 +145,13 @@ def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any])
 def _prepare(
     function: Callable[..., Any], args: Any, kwargs: Any, arrays: list[np.ndarray]
 ) -> tuple[Any, _Prepared | None]:
-    """The result of the function, and its native call if the function did nothing else."""
-    # Views tell which operand each argument becomes, even if one array is passed twice.
+    """Runs the function. Returns its result, and a prepared call for later calls, or None.
+
+    A prepared call suffices if the function makes one native call, whose operands are exactly the
+    given arrays, and returns the results of this call unchanged.
+    """
+    # Each argument gets its own view. The identity of the view tells which operand the argument
+    # becomes, even if the caller passes one array twice.
     views = [x.view() for x in arrays]
     left = iter(views)
 

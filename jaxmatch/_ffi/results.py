@@ -1,4 +1,4 @@
-"""Result types shared by several targets, per problem, for `native_call`."""
+"""Shapes (for one problem) and dtypes of results that several native targets have in common."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def assignment_fields_of(n: int, m: int, real: np.dtype) -> tuple[Result, ...]:
 
 
 def buffers(sizes: Sequence[int]) -> list[Result]:
-    """Workspaces of the given numbers of int32 words."""
+    """Workspaces as extra results of a call. `sizes`: the number of int32 words of each."""
     return [Result((words,), jnp.int32) for words in sizes]

@@ -1,4 +1,4 @@
-"""Constants of the native libraries: sizes of buffers, words of a state, limits."""
+"""Constants of the native libraries: sizes of buffers, positions of words in a state, limits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jaxmatch._library.libraries import any_library
 
 @lru_cache(maxsize=4096)
 def size(name: str, *arguments: int) -> int:
-    """Looks up a constant in a library. The `kSizes` tables of ffi/ list names and arguments.
+    """Looks up a constant in a native library. Sizes of buffers are in int32 words.
 
-    Sizes of buffers are in int32 words.
+    The tables named `kSizes` in the C++ sources (ffi/) list the names and their arguments.
     """
     library = any_library()
     if library is None:
@@ -27,5 +27,5 @@ def size(name: str, *arguments: int) -> int:
 
 
 def most(name: str, *arguments: int) -> float:
-    """A limit of the native solvers; infinite without a native library."""
+    """A limit of the native solvers, looked up by `size`; infinite without a native library."""
     return float("inf") if any_library() is None else size(name, *arguments)

@@ -1,6 +1,6 @@
 """`check_flow`: verifies a maximum flow by its cut.
 
-It shares no code with the solvers, so a wrong result goes unnoticed only if both make the same
+It shares no code with the solvers, so a wrong result passes only if check and solver make the same
 error. It reads `senders` and `receivers` of the network, not the arcs that were built from them.
 """
 
@@ -102,7 +102,7 @@ def check_flow(
     is_float = jnp.issubdtype(result.flow.dtype, jnp.floating)
     require_kind("capacity", c, "result.flow", is_float)
     require_kind("result.value", result.value, "result.flow", is_float)
-    if not is_float:  # in the wider dtype of both, so that no flow and no capacity wraps around
+    if not is_float:  # in the wider of both dtypes, so that no flow and no capacity wraps around
         wide = common_dtype(result.flow, c, jnp.int32)
         result = result.replace(flow=result.flow.astype(wide))
     like = "result.value"

@@ -140,7 +140,10 @@ def is_usable(capacity: Num[Array, "... e"]) -> Bool[Array, "..."]:
     bits = jnp.dtype(f"int{jnp.finfo(dtype).bits}")
 
     def by_bits(x: Array) -> Array:
-        """Compares bits, as XLA flushes denormal numbers to zero. NaN's are above infinity's."""
+        """Compares bits, as XLA flushes denormal numbers to zero.
+
+        As integers, the bits of NaN are greater than those of infinity.
+        """
         sign = lax.bitcast_convert_type(x, bits)
         size = sign & jnp.iinfo(bits).max
         infinite = lax.bitcast_convert_type(jnp.asarray(jnp.inf, dtype), bits)

@@ -29,18 +29,20 @@ class FlowBuffers(NamedTuple):
         return self.control[..., size("flow.control.done")] != 0
 
     def spent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Clock cycles `[..., 6]` of each phase, and numbers of searches `[..., 2]`.
+        """The clock cycles of each phase, `[..., 6]`, and the numbers of searches, `[..., 2]`.
 
-        It works only outside of `jit`. The kernels push a maximum preflow from its root (the source,
-        or the sink if arcs are reversed) to its target, and then excess back to the root. The six
-        phases are:
+        This method works only outside of `jit`. The kernels first send a maximum preflow from the
+        source to the sink (or in a reversed network from the sink to the source). Then they return
+        the excess that did not arrive. The six phases are:
 
-        - searches for the maximum preflow, and its pushes;
-        - searches for the way back, and pushes by their distances;
-        - the first pushes back, against the flow that brought the excess;
+        - the searches for paths of the preflow;
+        - the pushes of the preflow;
+        - the searches for paths back;
+        - the pushes along these paths;
+        - earlier pushes back, against the flow that brought the excess;
         - the search for the cut.
 
-        The two numbers of searches are those for the maximum preflow and for the way back.
+        The searches for the preflow and for the way back are counted separately.
         """
         control = np.asarray(self.control)
         cycles, searches = size("flow.control.cycles"), size("flow.control.searches")
@@ -62,7 +64,8 @@ def empty_flow_buffers(
     network: FlowNetwork, capacity: Array, source: Array, sink: Array
 ) -> FlowBuffers:
     """The state before the first native call."""
-    # Derived from the operands: in a `shard_map`, all states must have the same varying axes.
+    # `like` is derived from the operands, so that in a `shard_map` all states have the same varying
+    # axes.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _arrays(network)), source + sink)
     like += (capacity < 0).sum(-1, dtype=jnp.int32)
     shapes = [(*like.shape, words) for words in _buffer_sizes(network)]

@@ -125,7 +125,7 @@ class FlowNetwork:
 
         **Returns:** the network, and the entries as a NumPy array `[e]` of the matrix's dtype.
 
-        **Raises:** `TypeError` for anything else; `ValueError` for a matrix that is not square or
+        **Raises:** `TypeError` for other objects; `ValueError` for a matrix that is not square or
         has invalid pointers, and as [`from_edges`][jaxmatch.FlowNetwork.from_edges] does.
         """
         if not hasattr(matrix, "tocsr"):
@@ -168,7 +168,7 @@ class FlowNetwork:
         **Returns:** the network, capacities as a NumPy array `[e]`, and the list of nodes: node k
         of the network is `nodes[k]`.
 
-        **Raises:** `TypeError` for anything else, `ValueError` for non-numeric capacities.
+        **Raises:** `TypeError` for any other object, `ValueError` for non-numeric capacities.
         """
         require_networkx(graph, "`from_edges` takes lists of edges")
         tail, head, capacities = arcs_with_capacity(graph, capacity)
@@ -284,7 +284,10 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def as_node(name: str, node: ArrayLike, network: FlowNetwork) -> Int[Array, "..."]:
-    """Nodes as a NumPy or JAX array of int32. Nodes that int32 cannot hold become -1 (invalid)."""
+    """Nodes as a NumPy or JAX array of int32.
+
+    Invalid nodes of another dtype become -1, because a cast to int32 could make them valid.
+    """
     x = typed(name, node, INTEGERS, "be the number of a node, an integer", "")
     return x if x.dtype == np.int32 else existing(x, network.num_nodes)
 

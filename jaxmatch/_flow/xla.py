@@ -11,7 +11,7 @@ any other node. All excess comes from the source, so no node ever has more than 
 
 Termination: heights never fall and stay below 2n. If no height rises in a round, every active node
 pushes all of its excess to lower nodes. After such a round the highest active node is lower than
-before, so at most 2n of them follow each other.
+before, so there are at most 2n such rounds in a row.
 
 Arithmetic is in integers, with float capacities in fixed point, so nothing is rounded during the
 solve. Each round is a pass over all arcs.
@@ -45,7 +45,7 @@ from jaxmatch._flow.xla_arcs import (
 
 
 class _State(NamedTuple):
-    flow: Int[Array, " a"]  # net flow; the opposite arc has the negative of it
+    flow: Int[Array, " a"]  # net flow; the opposite arc has minus this flow
     excess: Int[Array, " n"]
     height: Int[Array, " n"]
 
@@ -142,7 +142,7 @@ def _solve_valid(
 
     The results mean nothing if `valid` is False. The argument `source_side` marks only the source.
     """
-    # A maximum flow need not enter the source or leave the sink: such edges get capacity 0.
+    # Edges into the source and out of the sink get capacity 0: a maximum flow does not need them.
     used = slots.live & (arcs.head[slots.arc] != source) & (arcs.tail[slots.arc] != sink)
     of_slot = jnp.where(valid & used, capacity[slots.edge], 0)
     if jnp.issubdtype(capacity.dtype, jnp.integer):
@@ -158,7 +158,7 @@ def _solve_valid(
         return value, flow, found.source_side, overflow
 
     def solve(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Solves with the capacity of the last cut as a bound.
+        """Solves with the capacity of the last cut as a bound on the flow.
 
         Returns the value (a bound for the next solve), whether the units were fine enough, the
         flow, the source side, and whether the value overflowed.

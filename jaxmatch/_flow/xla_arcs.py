@@ -50,7 +50,7 @@ def rises(ptr: Int[Array, " k+1"], most: int) -> Bool[Array, ""]:
 
 
 def _owner(ptr: Int[Array, " k+1"], size: int) -> Int[Array, " size"]:
-    """The segment of entry k: the number of segments that end at k or before."""
+    """The segment of each entry k: the number of segments whose entries all come before k."""
     ends = jnp.zeros_like(ptr, shape=(size,)).at[ptr[1:]].add(1, mode="drop")
     return ends.cumsum(dtype=jnp.int32)
 

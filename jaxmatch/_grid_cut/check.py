@@ -25,8 +25,8 @@ from jaxmatch._flow.network import FlowNetwork, network_on_host
 from jaxmatch._grid_cut.solve import as_capacities, as_connectivity
 
 
-# Steps to the neighbours of a cell for the first half of the directions of `pairwise`, in its order.
-# The second half has the opposite steps.
+# The steps from a cell to its neighbours, in the order of the first half of `pairwise`. The second
+# half has the opposite steps.
 _DIRECTIONS = {
     4: ((0, 1), (1, 0)),
     8: ((0, 1), (1, 0), (1, 1), (1, -1)),

@@ -45,7 +45,10 @@ def steps(connectivity: int) -> list[tuple[int, ...]]:
 
 
 def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
-    """The entry of x at each cell's neighbour; `fill` if there is none. The grid comes last."""
+    """The entry of x at each cell's neighbour, or `fill` if there is no neighbour.
+
+    The last dimensions of x are the grid.
+    """
     rank, batch = len(step), x.ndim - len(step)
     padded = jnp.pad(x, [(0, 0)] * batch + [(1, 1)] * rank, constant_values=fill)
     return lax.dynamic_slice(padded, [0] * batch + [1 + step[k] for k in range(rank)], x.shape)
@@ -59,7 +62,7 @@ def solve(
     solve_one = partial(_solve_one, connectivity=connectivity)
     for _ in source.shape[: -len(steps(connectivity)[0])]:
         solve_one = jax.vmap(solve_one)
-    # `zero` gives all three, and so all loop states, the same varying axes in a `shard_map`.
+    # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
     zero = jnp.where(False, sum(x.sum(dtype=x.dtype) for x in (source, sink, pairwise)), 0)
     return solve_one(*(x + zero.astype(x.dtype) for x in (source, sink, pairwise)))
 
@@ -71,7 +74,8 @@ def _solve_one(
     moves = steps(connectivity)
     half = len(moves) // 2
     exists = [neighbours(jnp.ones_like(source, bool), step) for step in moves]
-    # arcs[k]: the arc of each cell in direction k. Arcs that leave the grid are 0, even if NaN.
+    # arcs[k]: the capacity of each cell's arc in direction k. If the arc leaves the grid, it is 0,
+    # even if the given capacity is NaN.
     arcs = [jnp.where(exists[k], pairwise[k], 0) for k in range(len(pairwise))]
     if len(arcs) == half:
         arcs += [neighbours(arcs[k], moves[k + half]) for k in range(half)]
@@ -128,8 +132,8 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     `limit` must be less than 2^b for integers of b bits.
     """
     dtype, bits = terms[0].dtype, 8 * terms[0].dtype.itemsize
-    # Entries are split into digits of `width` bits. These are so few bits that the lowest digits of
-    # one array, for instance, add up without overflow.
+    # Entries are split into digits of `width` bits. `width` is so small that the lowest digits of
+    # all entries of an array add up without overflow, and so do the higher digits.
     longest = max(x.size for x in terms)
     width = bits // 2
     while width > 1 and (longest + 1) << width >= 1 << (bits - 1):
@@ -137,7 +141,7 @@ def _sum_below(terms: list[Array], limit: int) -> tuple[Array, Bool[Array, ""]]:
     mask = (1 << width) - 1
     total = jnp.stack([x.sum(dtype=dtype) for x in terms]).sum(dtype=dtype)
     carry, digits = jnp.zeros_like(total), []
-    carries = [carry] * len(terms)  # one for each array
+    carries = [carry] * len(terms)  # of the digits of each array
     for low in range(0, bits, width):
         sums = [
             ((x >> low) & mask).sum(dtype=dtype) + c for x, c in zip(terms, carries, strict=True)
@@ -225,7 +229,7 @@ def _units_of_integers(
 
 
 def _around(arcs: list[Array], moves: list[tuple[int, ...]], excess: Array) -> Array:
-    """The maximum over all cells of the excess plus the capacities of all arcs from and to it."""
+    """The maximum over all cells of a cell's excess plus the capacities of its arcs, in and out."""
     return (sum(arcs) + sum(_into(arcs, moves)) + excess).max(initial=0)
 
 
@@ -237,7 +241,7 @@ def _units_of_floats(
 
     Capacities are rounded down to units. Capacities above an upper bound on the flow become the
     bound plus one unit. `known`, the capacity of a known cut or +inf, is such a bound. All numbers
-    are first divided by the power of two of the bound, so that sums do not overflow.
+    are first divided by a power of two near the bound, so that sums do not overflow.
     """
     real, integer = _widest(float), _widest(int)
     bits = 59 if integer == jnp.int64 else 29

@@ -1,4 +1,4 @@
-"""Verifies a list of assignments by code that the solvers do not share."""
+"""`check_k_best`: verifies a list of assignments, by code that the solvers do not share."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class KBestCheck(Check):
     Leading `...` is batch.
 
     - `valid`: `bool[...]`, the list holds `count` different assignments, at least one, and nothing
-      else. Each is feasible, its cost is the sum of its pairs up to a rounding, and the costs are
-      in order.
+      else. Each is feasible, its cost is the sum of the costs of its pairs up to a rounding, and
+      the list is sorted by cost.
     - `optimal`: `bool[...]`, the list is valid, and the duals prove that no assignment is better
       than the first: `gap` is within the rounding of costs and duals, see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on (cost of the first assignment − optimum), +inf where
@@ -120,7 +120,8 @@ def _check_batch(
         cost.shape, row_mask, col_mask, None, result.col_dual, maximize, cost.dtype
     )
     reduce, blocks = passes(cost, bound, col4row, maximize)
-    # Not under `vmap`: the branch in `verify` would not work with a mesh of explicit axes.
+    # `verify` takes the whole batch: under `vmap`, its `lax.cond` would not work with a mesh of
+    # explicit axes.
     first = bound.verify(reduce, col4row, row4col, result.col_dual, blocks)
     one = partial(_check_one, maximize=maximize)
     return over_problems(one, cost.shape[:-2], cost, bound.rows, bound.cols, result, first)
@@ -157,12 +158,13 @@ def _check_one(
 def _are_costs(
     value: Float[Array, " k"], cost: Array, col4row: Int[Array, "k n"], maximize: bool
 ) -> Bool[Array, " k"]:
-    """Whether the pairs of each assignment are allowed, and its value is their rounded cost."""
+    """Whether the pairs of each assignment are allowed and their costs sum to its rounded value."""
     xp, matched, at = module_of(cost), col4row >= 0, col4row.T
     parts = [take(x, at).T for x in split(cost, maximize) if x is not None]
     allowed = (~matched | xp.isfinite(parts[0])).all(1)
     terms = xp.concatenate([xp.where(matched & allowed[:, None], x, 0) for x in parts], 1)
-    # Scale costs so that sums do not overflow. An infinite value is one that overflowed its dtype.
+    # Scale costs so that sums do not overflow. An infinite value stands for a sum that overflowed
+    # the dtype of the result.
     info, count = jnp.finfo(value.dtype), terms.shape[1] + 1
     large = xp.abs(terms).max(initial=0) > float(jnp.finfo(terms.dtype).max) / (4 * count)
     scale = xp.where(large, 0.25 / (1 << count.bit_length()), 1.0).astype(terms.dtype)
@@ -186,7 +188,7 @@ def _are_different(col4row: Int[Array, "k n"], listed: Bool[Array, " k"]) -> Boo
     places = jnp.arange(listed.size, dtype=jnp.int32)
 
     def refine(group: Array, col: Array) -> tuple[Array, None]:
-        """Splits groups of assignments that are equal so far by their columns in one more row."""
+        """Splits each group of assignments, equal in all rows so far, by the columns of one row."""
         order = jnp.lexsort((col, group))
         a, b = group[order], col[order]
         begins = (a[1:] != a[:-1]) | (b[1:] != b[:-1])

@@ -33,7 +33,7 @@ def k_best(
 def counted(
     problem: AssignmentProblem, k: int, *, maximize: bool, platform: Literal["cpu", "cuda"]
 ) -> tuple[KBestAssignments, Array]:
-    """The result, and `i32[..., 2]`: the number of searches and the number of rows they scanned."""
+    """The result, and `i32[..., 2]`: the numbers of path searches and of rows that they scanned."""
     optional = {"row_mask": problem.row_mask, "col_mask": problem.col_mask}
     operands = [x for x in optional.values() if x is not None]
     n, m = problem.cost.shape[-2:]

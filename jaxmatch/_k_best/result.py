@@ -15,7 +15,7 @@ class KBestAssignments(Result):
     """The result of [`k_best_assignments`][jaxmatch.k_best_assignments]; leading `...` is batch.
 
     `res[b]` is problem b of a batch. Its list has k places, of which the first `count` are filled.
-    Places after these have indices −1 and cost NaN.
+    All other places have indices −1 and cost NaN.
 
     - `col4row`: `i32[..., k, n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., k, m]`, the row of each column, −1 where unmatched.
@@ -23,11 +23,11 @@ class KBestAssignments(Result):
     - `count`: `i32[...]`, how many of the k assignments exist.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the first
       assignment optimal.
-    - `gap`: `f[...]`, a proved bound on the difference of each listed cost from the exact cost at
-      its place, before `cost` is rounded to its dtype.
+    - `gap`: `f[...]`, a proved bound on the error of every listed cost, before it is rounded to its
+      dtype: the r-th listed cost differs from the exact r-th best cost by at most `gap`.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status]; `OPTIMAL` if there is an assignment.
 
-    If `status` is not `OPTIMAL`, the list is empty and all numbers are NaN.
+    If `status` is not `OPTIMAL`, the list is empty, and costs, duals and `gap` are NaN.
     """
 
     col4row: Int[Array, "... k n"]

@@ -1,4 +1,4 @@
-"""The k best assignments: the public function, the choice of a method, and the gradient rule."""
+"""The k best assignments: the public function, the choice of a method, and the gradient."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def k_best_assignments(
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
-      Assignments with a cost far above all others come last.
+      Assignments with a pair whose cost is far above all other costs come last.
     - `k`: how many assignments to list, a static integer from 1 to 2^27. There may be fewer:
       `count` says how many there are.
     - `maximize`: list the greatest totals; −inf then forbids a pair.

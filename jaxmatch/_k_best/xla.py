@@ -1,7 +1,7 @@
 """The pure-JAX solver of k best assignments for any platform (Murty, 1968).
 
-A node is a subproblem, in which some pairs are forced or forbidden, with its best assignment. Once
-a node is listed, child nodes share out all other assignments of its subproblem.
+A node is a subproblem, in which some pairs are forced or forbidden, with its best assignment. When
+this assignment is listed, all others of the subproblem are divided among child nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def solve(
     sign = -1 if maximize else 1
     low = jnp.zeros((), jnp.float32)
     first = _xla_assignment.solve(cost, row_mask, col_mask, None, None, maximize=maximize)
-    if jnp.issubdtype(cost.dtype, jnp.integer):  # infinite costs forbid pairs below
+    if jnp.issubdtype(cost.dtype, jnp.integer):  # to floats, as infinite costs will forbid pairs
         cost, low = as_float(cost)
         exists = jnp.ones_like(cost, bool)
         exists &= True if row_mask is None else row_mask[:, None]
@@ -62,7 +62,8 @@ def solve(
 
     def list_of(res: Assignment, allowed: Array, usable: Array) -> _Nodes:
         exists = usable & (res.status == Status.OPTIMAL)
-        # Twice, for the two assignments compared: each cost may be rounded, and so may their sum.
+        # The errors of summing costs (`_sum_error`) and of rounding costs to floats (`low`). They
+        # count twice, because the gap compares the sums of two assignments.
         error = res.gap + 2 * (_sum_error(cost, res) + min(n, m) * low.astype(res.gap.dtype))
         error = jnp.where(exists, error, 0)
         return _Nodes(exists, sign * res.cost, error, res.col4row, res.row4col, allowed)
@@ -87,10 +88,11 @@ def solve(
     )
     start = vary_alike((nodes, jnp.full_like(first.gap, jnp.inf)), (nodes, first))
     nodes, bound = lax.fori_loop(0, places - 1, partition, start)
-    # Nodes may have been listed out of order, because costs are sums of rounded numbers.
+    # Nodes may have been listed out of order, because the sums of costs are rounded.
     order = _order(nodes, jnp.zeros_like(nodes.exists))
     nodes = jax.tree.map(lambda x: x[order], nodes)
-    # A dropped node may cost as little as `bound`. This matters if the last listed cost is higher.
+    # A dropped node may cost as little as `bound`. If the last listed cost is higher, it may be off
+    # by the difference.
     within = nodes.exists & (nodes.cost < jnp.inf)
     last = jnp.where(within, nodes.cost, -jnp.inf).max(initial=-jnp.inf)
     gap = jnp.maximum(nodes.error.max(initial=0), jnp.maximum(last - bound, 0))
@@ -114,7 +116,7 @@ def solve(
 
 
 def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."]:
-    """The error of the summed cost of an assignment, or of each of a batch of assignments."""
+    """A bound on the rounding error of the total cost of each assignment in `res`."""
     if cost.size == 0:
         return jnp.zeros_like(res.cost)
 
@@ -126,18 +128,21 @@ def _sum_error(cost: Float[Array, "n m"], res: Assignment) -> Float[Array, "..."
 
 
 def _least_costs(nodes: _Nodes) -> Float[Array, " k"]:
-    """A lower bound on the cost of each node, +inf if it is empty or its cost overflowed."""
+    """A lower bound on the cost of each node; +inf if it does not exist or its cost overflowed."""
     rounding = 2 * float(jnp.finfo(nodes.cost.dtype).eps) * jnp.abs(nodes.cost)
     below = jnp.where(nodes.error > 0, nodes.error + rounding, 0)
     return jnp.where(nodes.exists & (nodes.cost < jnp.inf), nodes.cost - below, jnp.inf)
 
 
 def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Array, "n n m"]:
-    """Allowed pairs of each child. Child t keeps pairs of rows before t, and forbids that of t."""
+    """The allowed pairs of each child.
+
+    Child t must keep the pairs of all rows before t, and must not keep the pair of row t.
+    """
     n, m = allowed.shape
     rows, cols = jnp.arange(n, dtype=jnp.int32), jnp.arange(m, dtype=jnp.int32)
     pairs = col4row[:, None] == cols[None, :]
-    before = rows[None, :] < rows[:, None]  # [t, i]
+    before = rows[None, :] < rows[:, None]  # [t, i]: row i is before row t
     forced = before[:, :, None] & pairs[None]
     taken = forced.any(2, keepdims=True) | forced.any(1, keepdims=True)
     own = (rows[None, :] == rows[:, None])[:, :, None] & pairs[None]
@@ -145,13 +150,13 @@ def _children(allowed: Bool[Array, "n m"], col4row: Int[Array, " n"]) -> Bool[Ar
 
 
 def _order(nodes: _Nodes, listed: Bool[Array, " k"]) -> Int[Array, " k"]:
-    """An order of nodes: listed ones as they are, then others by cost, then empty ones."""
+    """An order of nodes: listed ones as they stand, then others by cost, then nonexistent ones."""
     cost = jnp.where(listed, -jnp.inf, jnp.where(nodes.exists, nodes.cost, jnp.inf))
     return jnp.lexsort((~nodes.exists, cost))
 
 
 def _most_assignments(n: int, m: int, limit: int) -> int:
-    """The greatest possible number of assignments, at most `limit`."""
+    """The number of assignments of an n × m problem without forbidden pairs, or `limit` if less."""
     count = 1
     for i in range(min(n, m)):
         count *= max(n, m) - i

@@ -1,4 +1,4 @@
-"""Finds and loads the native libraries, and registers their targets."""
+"""Finds and loads the native libraries, and registers their FFI targets with XLA."""
 
 from jaxmatch._library import libraries
 

@@ -9,7 +9,7 @@ from pathlib import Path
 LIBRARIES = {"cpu": "libjaxmatch_cpu.so", "CUDA": "libjaxmatch_cuda.so"}
 NO_LIBRARIES = "none"  # the value of JAXMATCH_LIB_DIR that loads no library
 
-_CUDA_MAJORS = (12, 13)  # of the packages jaxmatch-cuda12 and jaxmatch-cuda13
+_CUDA_MAJORS = (12, 13)  # CUDA versions with a package: jaxmatch-cuda12 and jaxmatch-cuda13
 
 
 def find_library(platform: str) -> Path | None:
@@ -53,10 +53,10 @@ def how_to_install(platform: str) -> str:
 
 
 def _cuda_majors() -> list[int]:
-    """The major versions of CUDA to try. The version of jax's plugin comes first.
+    """The major versions of CUDA to try. The version of the installed JAX CUDA plugin comes first.
 
-    Kernels of another version may run too: older ones always, newer ones if the driver supports
-    them.
+    Kernels that were built with another CUDA version may run, too: with an older version always,
+    with a newer one if the driver supports it.
     """
     plugins = {m for m in _CUDA_MAJORS if find_spec(f"jax_cuda{m}_plugin")}
     return sorted(_CUDA_MAJORS, key=lambda m: (m not in plugins, -m))

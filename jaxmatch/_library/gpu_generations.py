@@ -1,6 +1,7 @@
 """The GPU generations that a CUDA library has machine code for.
 
-`python jaxmatch/_library/gpu_generations.py LIBRARY` prints one a line, for example 90.
+`python jaxmatch/_library/gpu_generations.py LIBRARY` prints one per line, for example 90 for
+compute capability 9.0.
 """
 
 import struct
@@ -9,7 +10,10 @@ from pathlib import Path
 
 
 def gpu_generations(library: Path) -> list[int]:
-    """Reads the headers of all fat binaries in a file; nvcc may have compressed the contents."""
+    """The compute capabilities in the headers of all fat binaries in a file, as integers.
+
+    Only headers are read, because nvcc may have compressed the machine code.
+    """
     data = library.read_bytes()
     found, magic = set(), struct.pack("<IH", 0xBA55ED50, 1)
     start = data.find(magic)

@@ -1,4 +1,4 @@
-"""Loads the native libraries, checks their versions, and registers their targets."""
+"""Loads the native libraries, checks their versions, and registers their FFI targets with XLA."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from jaxmatch._library.abi import ABI
 from jaxmatch._library.find import LIBRARIES, NO_LIBRARIES, find_library, how_to_install
 
 
-# Targets in both libraries. The exported C symbol of a target has the same name.
+# FFI targets in both libraries. The C symbol that exports a target has the name of the target.
 _IN_BOTH = (
     "jaxmatch_assignment",
     "jaxmatch_assignment_core",
@@ -31,8 +31,9 @@ _IN_BOTH = (
     "jaxmatch_transport_points",
 )
 
-# Targets in the CPU library alone. On a GPU XLA generates noise just as fast, and these solvers for
-# points have no kernels yet. The targets for capacities serve calls outside of compiled programs.
+# Targets in the CPU library alone. On a GPU, XLA generates noise just as fast. There are no kernels
+# yet for `jaxmatch_assignment_points` and `jaxmatch_near_assignment`. The targets for capacities
+# are called on the host only, outside of compiled programs.
 _ON_CPU = (
     "jaxmatch_assignment_points",
     "jaxmatch_capacities",
@@ -42,13 +43,14 @@ _ON_CPU = (
 )
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, "jaxmatch_near_pairs")}
 
-# Other exported functions.
+# Exported functions that are not targets.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")
 _FUNCTIONS = {"cpu": (*_ABOUT, "jaxmatch_host_call"), "CUDA": _ABOUT}
 
 _WORD = "(?:warp|block|all-search|auction|no-auction|cluster-[12]|)"
 
-# Environment variables that select kernels: a pattern for their values, and its description.
+# Environment variables that select kernels: a pattern for the allowed values, and a description of
+# these values for the error message.
 _CHOICES = {
     "JAXMATCH_ISA": ("portable|avx2|avx512", "portable, avx2 or avx512"),
     "JAXMATCH_CUDA_KERNEL": (
@@ -58,7 +60,7 @@ _CHOICES = {
     ),
 }
 
-_loaded: dict[str, ctypes.CDLL] = {}  # by platform; XLA keeps pointers into these
+_loaded: dict[str, ctypes.CDLL] = {}  # by platform; never unloaded: XLA keeps pointers into them
 
 
 def all_targets() -> tuple[str, ...]:
@@ -67,7 +69,7 @@ def all_targets() -> tuple[str, ...]:
 
 
 def has_cpu_library() -> bool:
-    """Whether the compiled CPU solvers are loaded. Without them the pure-JAX ones run instead."""
+    """Whether the compiled CPU solvers are loaded. If not, pure-JAX solvers run instead."""
     return "cpu" in _loaded
 
 
@@ -77,7 +79,7 @@ def cpu_library() -> ctypes.CDLL:
 
 
 def any_library() -> ctypes.CDLL | None:
-    """Any loaded library; all have the same constants."""
+    """One of the loaded libraries (all have the same constants), or None."""
     return next(iter(_loaded.values()), None)
 
 
@@ -94,8 +96,9 @@ def has_cuda_library() -> bool:
 def load() -> None:
     """Loads the installed libraries and registers their targets.
 
-    A missing library is an error only if `JAXMATCH_LIB_DIR` names a folder. A library that this
-    jaxlib cannot run raises an `ImportError` before any registration. Otherwise XLA would abort.
+    If no library is found, this is an error only if `JAXMATCH_LIB_DIR` names a folder. A library
+    that this jaxlib cannot run raises an `ImportError` before any target is registered. Without
+    this check, XLA would abort the process.
     """
     for name, (pattern, expected) in _CHOICES.items():
         value = os.environ.get(name, "")
@@ -148,7 +151,7 @@ def _warn(platform: str, what: str) -> None:
 
 
 def _open(platform: str, path: Path) -> ctypes.CDLL:
-    """Loads a library after checking its length, symbols, API version and ABI."""
+    """Checks the length of a library, loads it, and checks its symbols, FFI API version and ABI."""
     remedy = how_to_install(platform)
     _check_length(path, remedy)
     try:
@@ -169,7 +172,7 @@ def _open(platform: str, path: Path) -> ctypes.CDLL:
 
 
 def _check_builds(libraries: dict[Path, ctypes.CDLL]) -> None:
-    """Raises an error unless all libraries are of one build, so that their sizes agree."""
+    """Raises an error unless all libraries are from one build, so that their constants agree."""
     builds = {}
     for path, library in libraries.items():
         library.jaxmatch_build.restype = ctypes.c_char_p
@@ -190,7 +193,7 @@ def _register(platform: str, library: ctypes.CDLL) -> None:
 
 
 def _check_length(path: Path, remedy: str) -> None:
-    """Detects a truncated file: loading it would end the process (SIGBUS)."""
+    """Raises an error for a truncated file: loading it would end the process (SIGBUS)."""
     with path.open("rb") as file:
         header = file.read(64)
         length = file.seek(0, os.SEEK_END)

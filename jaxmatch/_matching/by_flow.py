@@ -5,8 +5,8 @@ from each column to a sink. In the minimum cut nearest to the source, no edge le
 the source side to a column on the sink side. So the rows on the sink side and the columns on the
 source side cover all edges (Kőnig).
 
-The network is built on the device from the arrays of the graph. One sort of the edges by column is
-needed; all other offsets follow in closed form from the order of the arrays.
+The network is built on the device from the arrays of the graph. This takes one sort of the edges by
+column. The places of all arcs then follow in closed form from the order of rows, columns and edges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jaxmatch._matching.xla import is_csr
 
 
 def solve_by_flow(graph: BipartiteGraph, warm_start: Int[Array, "... n"] | None = None) -> Matching:
-    """Solves as documented in `maximum_bipartite_matching`. A warm start is ignored."""
+    """Solves as documented in `maximum_bipartite_matching`, but ignores a warm start."""
     del warm_start
     n, m = graph.shape
     size = graph.max_edges + n + m
@@ -76,7 +76,8 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     - Arcs, sorted by tail: from each row to its columns and then to the source, from each column to
       its rows and then to the sink, from the source, from the sink, and between the spare nodes.
 
-    Each row has one more arc than edges. So if k edges precede row r, its arcs begin at k + r.
+    A row has one arc for each of its edges, and one to the source. So if the rows before r have k
+    edges, the arcs of row r begin at index k + r.
     """
     (n, m), e = graph.shape, graph.max_edges
     valid = is_csr(graph.row_ptr, graph.col_ind, m) & is_csr(graph.col_ptr, graph.row_ind, n)
@@ -86,7 +87,7 @@ def _network(graph: BipartiteGraph) -> tuple[FlowNetwork, Bool[Array, " e"], Boo
     cols = jnp.arange(m, dtype=jnp.int32)
     live = index < count
     row_ptr = jnp.where(valid, graph.row_ptr, 0)
-    # The row of edge k is the number of rows that end at k or before.
+    # The row of edge k is the number of rows whose edges all come before k.
     row = jnp.zeros_like(index).at[row_ptr[1:]].add(1, mode="drop").cumsum(dtype=jnp.int32)
     col = jnp.where(live, graph.col_ind, m)
     by_col = jnp.argsort(col, stable=True)

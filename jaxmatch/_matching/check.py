@@ -1,6 +1,7 @@
 """`check_matching`: verifies a maximum matching by its vertex cover.
 
-It shares no code with the solvers, so only an error made twice could go unnoticed.
+It shares no code with the solvers, so a wrong result passes only if check and solver make the same
+error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`BipartiteGraph`: CSR form in both directions, checked when it is built."""
+"""`BipartiteGraph`: the edges in CSR form, by row and by column."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class BipartiteGraph:
         >>> jm.BipartiteGraph.from_scipy(sp.eye_array(4, 6))
         BipartiteGraph(shape=(4, 6), num_edges=4)
 
-        **Raises:** `TypeError` for anything else; `ValueError` as
+        **Raises:** `TypeError` for any other object; `ValueError` as
         [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
         """
         if not hasattr(A, "tocsr"):
@@ -175,7 +175,7 @@ class BipartiteGraph:
         **Returns:** the graph and its costs `[e]`, a NumPy array in the order that
         [`from_edges_with_cost`][jaxmatch.BipartiteGraph.from_edges_with_cost] returns.
 
-        **Raises:** `TypeError` for anything else; `ValueError` as
+        **Raises:** `TypeError` for any other object; `ValueError` as
         [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
         """
         if not hasattr(A, "tocoo"):
@@ -220,7 +220,7 @@ class BipartiteGraph:
         >>> jm.BipartiteGraph.from_bcoo(sparse.BCOO.fromdense(jnp.eye(3), nse=5))
         BipartiteGraph(shape=(3, 3), num_edges=3)
 
-        **Raises:** `TypeError` for anything else and for traced arrays; `ValueError` for batched
+        **Raises:** `TypeError` for any other object and for traced arrays; `ValueError` for batched
         or dense dimensions, and as [`from_edges`][jaxmatch.BipartiteGraph.from_edges] does.
         """
         if not (hasattr(A, "indices") and hasattr(A, "n_sparse")):
@@ -260,8 +260,9 @@ class BipartiteGraph:
 
         **Returns:** the graph, and the lists of nodes that are its rows and its columns.
 
-        **Raises:** `TypeError` for anything else. `ValueError` for an edge within a side, for
-        `top_nodes` that are not in the graph, and if neither they nor attributes give the sides.
+        **Raises:** `TypeError` for any other object. `ValueError` for an edge within a side, for
+        `top_nodes` that are not in the graph, and if neither `top_nodes` nor attributes give the
+        sides.
         """
         require_networkx(graph, "`from_edges` takes lists of edges")
         rows, cols = sides(graph, top_nodes)

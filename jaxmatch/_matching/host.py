@@ -38,8 +38,8 @@ def as_vertices(name: str, x: Any, size: int) -> np.ndarray:
 def csr_both_ways(
     rows: np.ndarray, cols: np.ndarray, n: int, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Builds the arrays of a graph. Indices are in range, in any order, and may repeat."""
-    # A pair is one 64-bit integer with the row in the high bits, because integers sort fast.
+    """Builds the arrays of a graph. Indices must be in range, but may be unsorted and repeated."""
+    # Each pair is packed into one 64-bit integer with the row in the high bits: integers sort fast.
     by_row = _sorted_and_unique(rows.astype(np.int64) << 32 | cols.astype(np.int64))
     if len(by_row) > MOST_GRAPH_EDGES:
         raise ValueError(f"A graph has at most {MOST_GRAPH_EDGES} edges, got {len(by_row)}.")
@@ -55,7 +55,7 @@ def _sorted_and_unique(pairs: np.ndarray) -> np.ndarray:
 
 
 def best_of_parallel(pairs: np.ndarray, cost: np.ndarray, *, maximize: bool) -> np.ndarray:
-    """The best cost among parallel edges, for each pair in sorted order. NaN counts as best."""
+    """The best cost among the parallel edges of each pair, in sorted order. NaN counts as best."""
     if not (pairs[1:] >= pairs[:-1]).all():
         order = np.argsort(pairs, kind="stable")
         pairs, cost = pairs[order], cost[..., order]

@@ -23,7 +23,7 @@ class MatchingBuffers(NamedTuple):
 
     @property
     def done(self) -> Bool[Array, "..."]:
-        """Whether the result of this call is final."""
+        """Whether the result of the call that returned this state is final."""
         return self.control[..., size("matching.control.done")] != 0
 
 
@@ -40,7 +40,8 @@ def empty_matching_buffers(
     graph: BipartiteGraph, start: Int[Array, "... n"] | None
 ) -> MatchingBuffers:
     """The state before the first native call."""
-    # Derived from the operands: in a `shard_map`, all states must have the same varying axes.
+    # `like` is derived from the operands, so that in a `shard_map` all states have the same varying
+    # axes.
     like = sum((x.sum(-1, dtype=jnp.int32) for x in _operands(graph, start)), jnp.int32(0))
     shapes = [(*like.shape, words) for words in _buffer_sizes(graph)]
     return MatchingBuffers(*(jnp.zeros_like(like, shape=s, dtype=jnp.int32) for s in shapes))
@@ -59,7 +60,7 @@ def matching(
 ) -> tuple[Matching, MatchingBuffers | None]:
     """Solves every graph of the batch in one native call. Arguments must be checked.
 
-    CUDA kernels take `steps` steps from `state`, or all steps if it is 0.
+    CUDA kernels take `steps` steps from `state`; if `steps` is 0, they run to the end.
     """
     operands = _operands(graph, start)
     aliases = {}

@@ -24,10 +24,10 @@ class MatchingOptions(TypedDict, total=False):
 
     **Options:**
 
-    - `variant`: of `"push_relabel"`, which vertices a kernel launch visits.
-    - `relabel`, `k`: of `"push_relabel"`, after how many pushes labels are recomputed.
-    - `kernel`, `threads`: of `"apsb"` and `"apfb"`, the search kernel and the work of a thread.
-    - `alternate`: of `"apsb"` and `"apfb"`, whether paths or roots are tracked.
+    - `variant`: for `"push_relabel"`, which vertices a kernel launch visits.
+    - `relabel`, `k`: for `"push_relabel"`, how often labels are set to exact distances.
+    - `kernel`, `threads`: for `"apsb"` and `"apfb"`, the search kernel and its number of threads.
+    - `alternate`: for `"apsb"` and `"apfb"`, whether all paths found are flipped, or one per root.
     """
 
     variant: Literal["first", "active", "shrink"]
@@ -39,7 +39,7 @@ class MatchingOptions(TypedDict, total=False):
 
 
 _CHOICES = choices_of(MatchingOptions)
-# The options of GPU solvers and their defaults, which are the best in their papers.
+# The options of GPU solvers, with the values that are best in their papers as defaults.
 _DEFAULTS: dict[str, MatchingOptions] = {
     "push_relabel": {"variant": "shrink", "relabel": "adaptive", "k": 0.7},
     "apsb": {"kernel": "gpubfs_wr", "threads": "ct", "alternate": "roots"},

@@ -136,7 +136,7 @@ def _as_start(
     must = "be a Matching or the column of each row as integers"
     start = typed("warm_start", warm_start, INTEGERS, must, "")
     if start.dtype != np.int32:
-        start = existing(start, graph.shape[1])  # first, as JAX may truncate 64-bit integers
+        start = existing(start, graph.shape[1])  # before JAX may truncate 64-bit integers
     start = place.xp.asarray(start)
     shape = (*graph.batch_shape, graph.shape[0])
     try:

@@ -26,7 +26,7 @@ from jaxmatch._matching.graph import BipartiteGraph
 
 
 class _Edges(NamedTuple):
-    """Row and column of each edge, in range; edges that are not live are padding."""
+    """Row and column of each edge, always in range. Edges that are not live are padding."""
 
     row: Int[Array, " e"]
     col: Int[Array, " e"]
@@ -109,7 +109,10 @@ def _solve_one(
 
 
 def is_csr(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
-    """Whether pointers rise from 0 to at most e, over indices below `size`."""
+    """Whether `ptr` rises from 0 to at most e, and the first `ptr[-1]` indices are valid.
+
+    Valid indices are from 0 to `size` - 1.
+    """
     in_range = (ind >= 0) & (ind < size)
     used = jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1]
     rises = (ptr[0] == 0) & (ptr[1:] >= ptr[:-1]).all() & (ptr[-1] <= len(ind))
@@ -121,7 +124,7 @@ def _edges(
 ) -> _Edges:
     """All edges of a valid graph, none of an invalid one."""
     n, e = len(row_ptr) - 1, len(col_ind)
-    # The row of edge k is the number of rows that end at k or before.
+    # The row of edge k is the number of rows whose edges all come before k.
     ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
     row = ends.cumsum(dtype=jnp.int32).clip(0, n - 1)
     live = valid & (jnp.arange(e, dtype=jnp.int32) < row_ptr[-1])
@@ -129,7 +132,7 @@ def _edges(
 
 
 def _least(where: Bool[Array, " e"], at: Array, value: Array, size: int, none: int) -> Array:
-    """Scatter-min: the least `value` at each of `size` places, or `none` where there is none."""
+    """Scatter-min: the least `value` for each of `size` places, or `none` for an empty place."""
     nothing = jnp.full_like(value, none, shape=(size,))
     return nothing.at[at].min(jnp.where(where, value, none))
 
@@ -147,7 +150,7 @@ def _keep(edges: _Edges, start: Int[Array, " n"], free: _Pairs) -> _Pairs:
 
 
 def _take(pairs: _Pairs, row: Int[Array, " m"]) -> _Pairs:
-    """Pairs each column with its free row `row`, or with none if that is n. Rows must be unique."""
+    """Pairs each column j with row `row[j]`, which must be free and unique, or n for no row."""
     n, m = len(pairs.col4row), len(pairs.row4col)
     col = jnp.arange(m, dtype=jnp.int32)
     return _Pairs(

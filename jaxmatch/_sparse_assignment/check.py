@@ -1,10 +1,12 @@
 """`check_sparse_assignment`: verifies the certificate of an assignment on a sparse graph.
 
-It shares no code with the native solvers, so only an error made twice could go unnoticed. It shares
-`price_of_rows` with the pure-JAX twin, and the checks of arguments with all solvers.
+It shares no code with the native solvers, so a wrong result passes only if check and solver make
+the same error. It shares `price_of_rows` with the pure-JAX twin, and the checks of arguments with
+all solvers.
 
-Variables: v are column duals, u row duals. r is the cost of leaving a row unmatched, s that of a
-column. A name with `_rest` is the rest of a number that does not fit into one float.
+Variables: v are the column duals and u the row duals. r is the cost of leaving a row unmatched, and
+s the cost of leaving a column unmatched. A number that does not fit into one float is the sum of a
+float, such as `u`, and a rest, such as `u_rest`.
 """
 
 from __future__ import annotations
@@ -52,10 +54,11 @@ from jaxmatch._sparse_assignment.problem import (
 )
 
 
-# A number as an unevaluated sum: a float and a rest.
+# A number as an unevaluated sum of a float and a rest.
 Pair = tuple[Array, Array]
 
-# Tolerance, relative to the chosen costs. The CPU solver rounds costs by less than this.
+# The tolerance of the gap, relative to the sum of the chosen costs' magnitudes. It covers the gap
+# that the CPU solver causes by rounding costs.
 _SMALL_PART = 2.0**-32
 
 
@@ -106,8 +109,8 @@ def check_sparse_assignment(
       chosen costs' magnitudes, plus the rounding of the duals, see [Checks][check-sparse].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none.
 
-    **Exact:** the bound holds for the numbers passed in. Differences are exact, and everything else
-    is rounded upwards, so a gap of 0 is exact.
+    **Exact:** the bound holds for the numbers passed in. Differences of costs and duals are exact,
+    and sums are rounded upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n + m + e) operations and a few temporary arrays of e numbers.
 
@@ -173,13 +176,14 @@ def _check_one(
     (n, m), xp, real = graph.shape, module_of(problem.cost), proof_float(problem.cost)
     col4row, row4col = result.col4row, result.row4col
     if xp is jnp:
-        # Otherwise XLA spends long on folding large constants, such as one unmatched cost for all.
+        # Without this, XLA spends a long time folding large constants, such as an unmatched cost
+        # that was broadcast to all rows.
         problem = jax.lax.optimization_barrier(problem)
     rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
     cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = _edges(graph, rows, cols)
 
-    # From here on costs are minimised. c_rest is nonzero only for integers too long for a float.
+    # From here on costs are minimised. c_rest is nonzero only for integers too long for one float.
     cost = problem.cost[: row.size]
     c, c_rest = split(cost, maximize)
     c_rest = xp.zeros_like(c) if c_rest is None else xp.where(exists, c_rest, 0)
@@ -199,13 +203,13 @@ def _check_one(
             sound &= ~(price == -xp.inf).any()
             tiny |= (there & is_tiny(x)).any()
 
-    # Column duals are at most the cost of leaving the column unmatched.
+    # A feasible column dual is at most the cost of leaving the column unmatched.
     v = xp.where(cols, -result.col_dual if maximize else result.col_dual, 0).astype(real)
     sound &= xp.isfinite(v).all()
     v = xp.minimum(xp.where(xp.isfinite(v), v, 0), s)
     tiny |= is_tiny(v).any()
 
-    # u_i = min_j C_ij − v_j, but at most r_i; floats and rests are compared lexicographically.
+    # u_i = min(min_j C_ij − v_j, r_i). Numbers are compared by their floats, and at ties by rests.
     x, x_rest = minus(c, c_rest, v[col])
     least = min_at(n, row, x)
     least_rest = min_at(n, row, xp.where(x == least[row], x_rest, xp.inf))
@@ -213,7 +217,7 @@ def _check_one(
     u_rest = xp.where(least == u, least_rest, xp.inf)
     u_rest = xp.where(r == u, xp.minimum(u_rest, r_rest), u_rest)
 
-    # C_ij − v_j of each row's pair: the least one if the pair has parallel edges.
+    # C_ij − v_j of the pair of each row; the least such number if the pair has parallel edges.
     own = exists & (c < xp.inf) & (col == take(col4row, row))
     best = min_at(n, row, xp.where(own, x, xp.inf))
     best_rest = min_at(n, row, xp.where(own & (x == best[row]), x_rest, xp.inf))
@@ -223,7 +227,8 @@ def _check_one(
     must = (r == xp.inf) & (not maximum)
     valid &= (~rows | matched | ~must).all() & (~cols | used | (s < xp.inf)).all()
 
-    # Lower bounds of −slack of each row (in its pair or unmatched) and each unmatched column.
+    # Lower bounds of minus the slack: of each row (C_ij − u_i − v_j of its pair, or r_i − u_i if it
+    # is unmatched), and of each unmatched column (s_j − v_j).
     pair, pair_rest = xp.where(matched, best, r), xp.where(matched, best_rest, r_rest)
     of_rows = sum_down(xp.stack([-pair, u, -pair_rest, u_rest], -1))
     of_rows = xp.where(rows, of_rows, 0)
@@ -233,7 +238,7 @@ def _check_one(
     gap = 0 - sum_down(xp.concatenate([of_rows, of_cols, -flushed[None]]))
     gap = xp.where(valid & sound & ~xp.isnan(gap), gap, xp.inf)
 
-    # The tolerance: a part of the magnitudes of chosen costs, and the rounding of the duals.
+    # The tolerance: a fraction of the chosen costs' magnitudes, and the rounding of the duals.
     v_of_pair = xp.where(matched, take(v, col4row), 0)
     chosen = xp.where(matched, pair + v_of_pair, 0 if maximum else r)
     chosen = xp.where(rows, xp.abs(chosen), 0).sum() + xp.where(cols & ~used, xp.abs(s), 0).sum()
@@ -252,7 +257,10 @@ def _check_one(
 def _edges(
     graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
-    """Whether the graph is consistent; the row and column of each edge; and which edges exist."""
+    """Whether the graph is consistent, the row and column of each edge, and which edges exist.
+
+    Padding and edges at masked rows or columns do not exist.
+    """
     (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
     xp = module_of(ind)
     used = xp.arange(ind.size, dtype=np.int32) < ptr[-1]
@@ -261,7 +269,7 @@ def _edges(
     if 0 in (n, m, ind.size):
         none = ind[:0]
         return sane, none, none, none > 0
-    # In an inconsistent graph the degrees may be any numbers, so they are replaced by 0.
+    # In an inconsistent graph the degrees may be any numbers, so 0 replaces all of them.
     degrees = xp.where(sane, ptr[1:] - ptr[:-1], 0)
     each = xp.arange(n, dtype=np.int32)
     if xp is np:
@@ -281,7 +289,7 @@ def _prices(
     maximize: bool,
     maximum: bool,
 ) -> tuple[Pair, Pair]:
-    """Costs of leaving rows and columns unmatched; +inf if masked or if they must be matched."""
+    """Costs of leaving rows and columns unmatched; +inf if masked, or if a match is required."""
     num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=np.int32)
     num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=np.int32)
     xp, real = module_of(problem.cost), proof_float(problem.cost)

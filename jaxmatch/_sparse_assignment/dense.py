@@ -1,4 +1,4 @@
-"""Solves small sparse problems as dense ones, by a kernel that solves many of them at once."""
+"""Solves small sparse problems as dense ones, by a kernel that solves a whole batch at once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 
 MOST_SIDES = 128
 
-# Scales costs whose price (see `price_of_rows`) would overflow: a price is less than
-# 4 MOST_SIDES + 4 times the greatest cost.
+# The factor for costs whose price (see `price_of_rows`) would overflow. A price is less than
+# 4 MOST_SIDES + 4 times the greatest cost, so after scaling it is finite.
 _SHRINK = 2.0**-16
 
 
 def fits(graph: BipartiteGraph, problem: SparseProblem) -> bool:
     """Whether problems are small and can be written as dense ones.
 
-    Integers become floats, because +inf forbids a pair, so they must be short enough to be exact.
+    Missing edges become pairs of cost +inf, so integer costs become floats. All integers must be
+    short enough to stay exact.
     """
     numbers = [x for x in (problem.cost, problem.unmatched_cost) if x is not None]
     exact = all(
@@ -47,10 +48,10 @@ def solve(
     cardinality: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Assignment, Int[Array, "... n"]]:
-    """As `xla.solve`, but for a batch. `fits` must hold for its problems."""
+    """As `xla.solve`, but for a batch of problems for which `fits` holds."""
 
     def over_batch(function: Any, *arguments: tuple[Any, bool]) -> Any:
-        """Maps `function` over the batch. Each argument comes with whether it is batched."""
+        """Maps `function` over the batch. Arguments are pairs (value, whether it is batched)."""
         axes = tuple(0 if has_batch else None for _, has_batch in arguments)
         for _ in problem.cost.shape[:-1]:
             function = jax.vmap(function, in_axes=axes)
@@ -95,12 +96,12 @@ def _spread(
     """Returns, in this order:
 
     - the dense costs;
-    - the price, which is the cost of leaving a row if `at_price`;
-    - the factor that costs and price were multiplied by;
-    - whether the graph is sound;
+    - the price (see `price_of_rows`), which is the cost of leaving a row unmatched if `at_price`;
+    - the factor by which costs and price were multiplied; below 1 if the price would overflow;
+    - whether the arrays of the graph are consistent;
     - whether costs are valid.
 
-    `at_price`: rows may stay unmatched at the price. If it would overflow, the factor is below 1.
+    `at_price`: whether rows may stay unmatched, at the price.
     """
     n, m = graph.shape
     edges = Edges.of(graph)
@@ -124,7 +125,7 @@ def _spread(
 
 
 def _grown(res: Assignment, factor: Float[Array, "..."]) -> Assignment:
-    """Undoes the factor in a result. The gap grows by what may have underflowed."""
+    """Undoes the factor in a result. The gap also covers costs that may have underflowed."""
     each = factor[..., None]
     rows = min(res.col4row.shape[-1], res.row4col.shape[-1])
     lost = 2 * rows * jnp.finfo(factor.dtype).tiny / factor
@@ -145,7 +146,10 @@ def _read(
     *,
     maximize: bool,
 ) -> tuple[Assignment, Int[Array, " n"]]:
-    """The result with its final status and without the price in its cost, and edges of rows."""
+    """The final result, and the edge of each row's pair.
+
+    Sets the status. Without `unmatched_cost`, leaving a row unmatched adds nothing to the cost.
+    """
     status = jnp.where(valid, res.status, Status.INVALID_COST)
     status = jnp.where(sound, status, Status.INVALID_GRAPH).astype(jnp.int32)
     solved = status == Status.OPTIMAL

@@ -12,7 +12,7 @@ from jaxmatch._matching.xla import is_csr
 
 
 class Edges(NamedTuple):
-    """Row and column of each edge, in range. Edges that are not live are padding or masked.
+    """Row and column of each edge, always in range. Edges that are not live are padding or masked.
 
     If the graph has no rows or no columns, the arrays are empty.
     """
@@ -29,7 +29,7 @@ class Edges(NamedTuple):
         if min(n, m) == 0:
             none = col_ind[:0]
             return cls(none, none, none > 0, sound)
-        # The row of edge k is the number of rows that end at k or before.
+        # The row of edge k is the number of rows whose edges all come before k.
         ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
         row = ends.cumsum(dtype=jnp.int32).clip(0, n - 1)
         live = sound & (jnp.arange(len(col_ind), dtype=jnp.int32) < row_ptr[-1])
@@ -38,7 +38,7 @@ class Edges(NamedTuple):
     def of_pairs(
         self, cost: Num[Array, " e"], col4row: Int[Array, " n"], *, maximize: bool
     ) -> Int[Array, " n"]:
-        """The edge of each row's pair, −1 if unmatched: the first of the best parallel edges."""
+        """The edge of each row's pair, −1 if unmatched. Of parallel edges, the first best one."""
         count, size = len(self.row), len(col4row)
         own = self.live & (self.col == col4row[self.row]) if count else self.live
         worst = _least_of(cost.dtype) if maximize else _most_of(cost.dtype)

@@ -1,4 +1,4 @@
-"""Binary exponents of costs, and limits on them: greater costs count as infinite."""
+"""Binary exponents of costs. Costs whose exponent reaches a limit count as infinite."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jaxmatch._common.typing import Array, Float, Int, Num
 
 
 def no_limit() -> int:
-    """A limit above the exponents of all floats."""
+    """A limit that exceeds the biased exponents of all floats."""
     return 2 * jnp.finfo(result_float()).maxexp
 
 
 def exponents(x: Float[Array, "..."]) -> Int[Array, "..."]:
-    """The biased binary exponents of numbers in the dtype of results; −1 for zero."""
+    """The biased binary exponents of floats in the dtype of results; −1 for zero."""
     info = jnp.finfo(x.dtype)
     bits = jnp.dtype(f"int{info.bits}")
 

@@ -1,9 +1,9 @@
 """Handles huge costs, such as 1e12, that callers write in place of forbidden pairs.
 
-At the scale of huge costs a solver would round the other costs away. So we forbid all costs whose
-binary exponent reaches a limit, and solve. We accept the solution if its duals prove that no
-forbidden cost could improve it. Otherwise we try the next higher limit. On the CPU the native
-solver does this itself (ffi/sparse_assignment/tiers.h).
+In units in which huge costs fit, a solver would round all other costs to 0. So we forbid all costs
+whose binary exponent reaches a limit, and solve. We accept the solution if its duals prove that no
+forbidden cost could improve it. Otherwise we try the next higher limit. The native CPU solver does
+this itself (ffi/sparse_assignment/tiers.h).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from jaxmatch._sparse_assignment.price import prices_of_staying
 from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
-# A result, and the edge of each row's pair.
+# An assignment, and for each row the edge of its pair (−1 if unmatched).
 Solution = tuple[Assignment, Int[Array, "... n"]]
 
-# After these statuses the next limit is tried.
+# Statuses that a higher limit may change.
 _DEPEND_ON_LIMIT = (Status.INFEASIBLE, Status.OVERFLOW)
 
 
 def has_rounded_integers(problem: SparseProblem) -> bool:
-    """Whether costs have integers that floats may round, or mix integers with floats."""
+    """Whether some costs are integers that floats may round, or integers beside floats."""
     given = _given(problem)
     return not all(map(_is_short, given)) and not all(map(_is_float, given))
 
@@ -67,9 +67,9 @@ def solve_below(
 ) -> Solution:
     """The result of `solve(limit)` for the lowest limit of each problem that duals confirm.
 
-    If the numbers of a problem lie close together, its only limit is above all of them. `solve` is
-    called in a loop, so that the compiled program contains it once. With `keeps_integers`, all
-    limits are above the integers that floats round.
+    Limits are binary exponents. If the costs of a problem have similar magnitudes, its only limit
+    is above all of them. `solve` is called in a loop, so that the compiled program contains it only
+    once. With `keeps_integers`, every limit is above all integers that floats would round.
     """
     if 0 in (*graph.shape, graph.max_edges):
         return solve(jnp.full(problem.cost.shape[:-1], no_limit(), jnp.int32))
@@ -117,8 +117,8 @@ def solve_without_large_numbers(
 ) -> Solution:
     """As `solve_below`, for a solver that takes no limit.
 
-    Numbers that reach the limit become infinite in its arguments. Integers that floats would round
-    stay as they are, because solvers take them exactly.
+    Costs that reach the limit are replaced by infinity in the arguments of `solve`. Integers that
+    floats would round are not replaced, because solvers take them exactly.
     """
     sign, names = -1 if maximize else 1, ("cost", "unmatched_cost", "unmatched_col_cost")
     if not any(map(_is_float, _given(problem))):
@@ -159,10 +159,13 @@ def _numbers(
 def _limits(
     graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, keeps_integers: bool
 ) -> Bool[Array, " k"]:
-    """Which exponents are limits. A limit lies more than `width` above the next lower exponent.
+    """Which biased exponents are limits: those more than `width` above the next lower one in use.
 
-    The following must lie below a limit: all negative costs, by `width`; at least one choice of
-    each row and each column; and with `keeps_integers` all integers that floats round.
+    Below a limit there must be:
+
+    - all negative costs, by more than `width`;
+    - for each row and each column, the cost of a pair or of leaving it unmatched;
+    - with `keeps_integers`, all integers that floats would round.
     """
     edges, *numbers = _numbers(graph, problem, maximize)
     most = no_limit()
@@ -194,7 +197,7 @@ def _proves(
     *,
     maximize: bool,
 ) -> Bool[Array, ""]:
-    """Whether duals prove, despite rounding, that no cost from `limit` on improves the result."""
+    """Whether duals prove, despite rounding, that no cost that reaches `limit` improves `res`."""
     edges, cost, r, s = _numbers(graph, problem, maximize)
     sign = -1 if maximize else 1
     u, v, eps = sign * res.row_dual, sign * res.col_dual, 8 * float(jnp.finfo(result_float()).eps)

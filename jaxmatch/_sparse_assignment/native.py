@@ -34,10 +34,11 @@ def sparse_assignment(
     `precise`: the CPU solver uses finer units, so that the gap is at most 2^-36 instead of 2^-32 of
     the chosen costs.
 
-    The graph has the batch dimensions of the costs, or none; then it is not copied. Returns also:
+    The graph has the batch dimensions of the costs, or none. A graph without them is not copied.
+    Returns the result, and also:
 
     - the place of each row's pair in `graph.col_ind`, −1 if unmatched;
-    - two counts: of bids, and of searches (on CUDA, of rounds).
+    - two counts: the number of bids, and the number of searches (on CUDA, of rounds).
     """
     by_cols, sizes = platform == "cuda", (*graph.shape, cost.shape[-1])
     optional = {
@@ -72,7 +73,7 @@ def near_assignment(
     unmatched_cost: Float[Array, "... n"] | None = None,
     metric: str,
 ) -> Assignment:
-    """Solves problems between points on the CPU. Only pairs within the radius exist."""
+    """Solves assignments between points on the CPU, where only pairs within the radius exist."""
     optional = {"row_mask": row_mask, "col_mask": col_mask, "unmatched_cost": unmatched_cost}
     return _call(
         "jaxmatch_near_assignment",
@@ -94,7 +95,7 @@ def _call(
     workspace: Sequence[int] = (),
     **attributes: Any,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
-    """Operands are pairs of an array and its number of core dimensions."""
+    """Calls a target. `operands` are pairs of an array and its number of core dimensions."""
     (n, m), real = shape, result_float()
     operands = operands + [(x, 1) for x in optional.values() if x is not None]
     results = [

@@ -1,4 +1,4 @@
-"""Prices: what it costs to leave a row or a column unmatched."""
+"""Prices: the costs of leaving rows and columns unmatched."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 def price_of_rows(most: Float[Array, ""], shorter: int) -> Float[Array, ""]:
-    """The price of leaving a row if the matching must have as many pairs as possible.
+    """The price of leaving a row unmatched if there must be as many pairs as possible.
 
     It is the least power of two ≥ (2 shorter + 1)·most, computed without rounding, or 1 if `most`
-    is 0. `most` is the greatest magnitude of the costs, and `shorter` the shorter side. The price
-    outweighs all costs, because a path that adds a pair changes at most 2 shorter + 1 of them.
+    is 0. `most` is the greatest magnitude of the costs, and `shorter` the length of the shorter
+    side. An augmenting path matches one more row, which saves the price, and adds or removes at
+    most 2 shorter + 1 costs of pairs. So the price outweighs these costs.
     """
     if isinstance(most, np.generic):
         return _price_on_host(float(most), shorter)  # type: ignore[return-value]
@@ -54,10 +55,10 @@ def prices_of_staying(
     sign: int,
     cardinality: str,
 ) -> tuple[tuple[Array, Array], Float[Array, ""]]:
-    """The prices of rows and columns when minimising, and the largest error of rounding them.
+    """The prices of rows and columns when minimising, and the largest error of rounding a price.
 
-    They are 0 for masked rows and columns, and +inf for those that must be matched and where the
-    price reaches `limit`. For the cardinality "maximum", the prices of rows are set later.
+    A price is 0 if the row or column is masked. It is +inf if the row or column must be matched, or
+    if the price reaches `limit`. For the cardinality "maximum", callers replace the prices of rows.
     """
     dtype = result_float()
     lost = jnp.zeros((), dtype)

@@ -24,10 +24,10 @@ CARDINALITIES = ("full", "maximum")
 
 
 class SparseProblem(NamedTuple):
-    """A batch of problems on one graph or a batch of graphs, as a pytree that excludes the graphs.
+    """A batch of problems on one graph or a batch of graphs. The graphs are not part of it.
 
-    All arrays have the batch dimensions. The graph has them too, or none: then all problems share
-    it. The masks exclude the padding of stacked graphs.
+    All arrays have the batch dimensions. The graph has them too, or it has none and all problems
+    share it. The masks are False for the padding of stacked graphs.
     """
 
     cost: Num[Array, "... e"]
@@ -101,7 +101,7 @@ def check_options(
 def sizes_as_masks(
     graph: BipartiteGraph,
 ) -> tuple[Bool[Array, "... n"] | None, Bool[Array, "... m"] | None]:
-    """Masks of the rows and columns that are not padding; None if there surely is no padding."""
+    """Masks that are False for padding rows and columns; None if there is certainly no padding."""
     return tuple(  # type: ignore[return-value]
         None if _is_constant(size, length) else _is_below(length, size)
         for size, length in zip((graph.num_rows, graph.num_cols), graph.shape, strict=True)
@@ -140,7 +140,7 @@ def _as_price(
         return None
     x = as_array(name, price, place, must=f"be real and {MUST}")
     x = x.astype(jnp.int32) if x.dtype in NARROW else x
-    # Beside integer costs, integer prices stay integers: a float might round them.
+    # If costs are integers, integer prices stay integers: a float might round them.
     if jnp.issubdtype(x.dtype, jnp.floating) or jnp.issubdtype(of_costs, jnp.floating):
         x = x.astype(result_float())
     try:

@@ -103,7 +103,7 @@ def _solve_here(
 def _solve_elsewhere(
     A: Any, cost: np.ndarray, maximize: bool
 ) -> tuple[Status, np.ndarray, float, np.ndarray]:
-    """As `_solve_here`, by JAX."""
+    """As `_solve_here`, but with JAX."""
     graph, cost = BipartiteGraph.from_scipy_with_cost(A, maximize=maximize)
     res = solve_sparse_assignment(graph, cost, maximize=maximize)
     col4row = np.asarray(res.col4row)
@@ -115,7 +115,7 @@ def _solve_elsewhere(
 
 
 def _with_sums(A: Any) -> Any:
-    """Entries that are stored more than once add up, as they do in scipy."""
+    """The matrix in CSR format. Duplicate entries are added up, as in scipy."""
     A = A.tocsr()
     if not A.has_canonical_format:
         A = A.copy()
@@ -123,7 +123,8 @@ def _with_sums(A: Any) -> Any:
     return A
 
 
-# The largest gap that rounding inside the solver may cause, relative to the chosen weights.
+# The largest gap that rounding inside the solver may cause, relative to the sum of the chosen
+# weights' magnitudes.
 _SMALL_PART = 2.0**-36
 
 _SCIPY_SAYS = {

@@ -1,4 +1,4 @@
-"""Assignment on sparse graphs: the public function, the choice of a method, the gradient rule."""
+"""Assignment on sparse graphs: the public function, the choice of a method, and the gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from jaxmatch._sparse_assignment.problem import (
 )
 
 
-# A result, and the edge of each row's pair.
+# An assignment, and for each row the edge of its pair (−1 if unmatched).
 Solution = tuple[Assignment, Int[Array, "... n"]]
 
 
@@ -71,7 +71,8 @@ def solve_sparse_assignment(
       them (`BipartiteGraph.stack`). Padding is masked.
     - `cost`: `[..., e]`, bfloat16 to float64, int32 or int64, in the order of `graph.col_ind`. +inf
       forbids a pair. Of parallel edges only the best counts.
-    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
+    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities of duals are
+      reversed.
     - `cardinality`: with `"full"` all of the smaller side must be matched. With `"maximum"` the
       result is the cheapest of the matchings with most pairs, see [Methods][sparse-methods].
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
@@ -86,7 +87,8 @@ def solve_sparse_assignment(
     **Status:** `OPTIMAL`, `INFEASIBLE`, `INVALID_COST`, `INVALID_GRAPH`, `OVERFLOW`; see
     [statuses][].
 
-    **Gradient:** of `res.cost`: 1 for the costs of pairs, and for those of unmatched vertices.
+    **Gradient:** of `res.cost`: 1 for costs of pairs, and for the unmatched costs of unmatched
+    vertices.
 
     **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and options
     that exclude each other.
@@ -163,7 +165,7 @@ def _native(
 def _auto(
     graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
 ) -> Solution:
-    """Calls the native solver (on CUDA the dense one for small problems), or else the twin."""
+    """Calls a native solver (on CUDA the dense one for small problems), or the pure-JAX twin."""
     options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
     sizes = (*graph.shape, graph.max_edges)
     cpu, cuda = bind(_native, **options, platform="cpu"), bind(_cuda, **options)
@@ -190,7 +192,8 @@ def _twin(
             one = jax.vmap(one, in_axes=axes)
         return one(graph, problem, limit)
 
-    # With floats alone, a shortest path never uses a huge number that a solution does not need.
+    # If all costs are floats, or all are short integers, no limits are needed: a shortest path uses
+    # a huge cost only where no solution avoids it.
     if cardinality == "maximum" or not large_numbers.has_rounded_integers(problem):
         return solve()
     return large_numbers.solve_below(solve, graph, problem, maximize=maximize)

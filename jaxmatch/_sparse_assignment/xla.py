@@ -1,6 +1,7 @@
 """The pure-JAX solver of sparse assignments for any platform.
 
-Converts a problem to canonical form, calls the search in `xla_paths`, and converts its result back.
+Converts a problem to a minimisation in floats (`_Canonical`), solves it by `xla_paths`, and
+converts the result back.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from jaxmatch._sparse_assignment.xla_paths import Arcs, Doubled, match_all
 
 
 class _Canonical(NamedTuple):
-    """A problem as a minimisation."""
+    """A problem as a minimisation in floats."""
 
     c: Float[Array, " e"]  # costs; +inf: the edge does not exist
     c_low: Float[Array, " e"]  # rounding errors of the costs
-    r: Float[Array, " n"]  # price of leaving a row; +inf: it must be matched; 0 if masked
-    s: Float[Array, " m"]  # price of leaving a column, as `r`
+    r: Float[Array, " n"]  # cost of leaving a row unmatched; +inf: it must be matched; 0 if masked
+    s: Float[Array, " m"]  # cost of leaving a column unmatched, as `r`
     scale: Float[Array, ""]  # the factor by which all numbers were multiplied
-    slop: Float[Array, ""]  # errors that the gap must cover besides the roundings in `_prove`
+    slop: Float[Array, ""]  # a bound on other errors than the roundings in `_prove`, for the gap
     status: Int[Array, ""]
 
 
@@ -50,7 +51,7 @@ def solve(
 ) -> tuple[Assignment, Int[Array, " n"]]:
     """Solves one problem as documented in `solve_sparse_assignment`; use `vmap` for a batch.
 
-    Numbers whose binary exponent reaches `limit` count as infinite. Returns also the edge of each
+    Costs whose binary exponent reaches `limit` count as infinite. Returns also the edge of each
     row's pair, −1 if unmatched.
     """
     n, m = graph.shape
@@ -127,8 +128,8 @@ def _canonical(
     invalid = bad[0].any() | bad[1].any() | bad[2].any()
     c, r, s = (jnp.where(wrong, 0, x) for wrong, x in zip(bad, (c, r, s), strict=True))
 
-    # Huge costs are scaled by a power of two, so that sums along a path stay finite. `room` bounds
-    # the size of any sum, relative to the greatest cost.
+    # Huge costs are scaled by a power of two, so that sums along a path stay finite. No sum exceeds
+    # `room` times the greatest cost.
     maximum = cardinality == "maximum"
     room = 1 << (16 * (n + m)).bit_length() + maximum * (2 * min(n, m) + 1).bit_length()
     info = jnp.finfo(c.dtype)
@@ -167,7 +168,7 @@ def _overflows(
     n: int,
     m: int,
 ) -> Bool[Array, ""]:
-    """Whether sums of integers may overflow in the native solvers, which then refuse a problem."""
+    """Whether sums of integers may overflow in the native solvers, which refuse such a problem."""
     if jnp.issubdtype(problem.cost.dtype, jnp.floating):
         return jnp.zeros_like(most, bool)
     arcs = 2.0 * min(n, m) + 2
@@ -187,14 +188,14 @@ def _prove(
     def least_at_rows(x: Array) -> Array:
         return jnp.full_like(form.r, jnp.inf).at[edges.row].min(x)
 
-    # u_i = min_j C_ij - v_j, exactly: a float and a rest.
+    # u_i = min(min_j C_ij - v_j, r_i), exactly, as the sum of a float and a rest.
     x, rest = two_sum(form.c, -v[edges.col])
     rest = jnp.where(x < jnp.inf, rest, 0)
     u = jnp.minimum(least_at_rows(x), form.r)
     u_rest = least_at_rows(jnp.where(x == u[edges.row], rest, jnp.inf))
     u_rest = jnp.where(form.r == u, jnp.minimum(u_rest, 0), u_rest)
 
-    # gap = Σ slack of rows, each in its pair or unmatched, + Σ slack of unmatched columns.
+    # The gap is the slack of all rows (of the pair, or of staying unmatched) and unmatched columns.
     slack, slack_rest = two_sum(_chosen(edge, x, form.r), -u)
     rest, rest_rest = two_sum(_chosen(edge, rest, jnp.zeros_like(u)), -u_rest)
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))

@@ -3,15 +3,15 @@
 The problem is reduced to a perfect matching in a doubled graph (Ahuja, Magnanti and Orlin, *Network
 Flows*, 1993, chapter 12, describes such reductions). Left nodes are the rows and a copy of each
 column. Right nodes are the columns and a copy of each row. Each edge becomes two arcs: one from its
-row to its column, at its cost, and one between their copies, at cost 0. A row or column that may
-stay unmatched has an arc to its own copy, at the price of leaving it unmatched. Let a and b be the
-potentials of left and right nodes, and a' and b' those of copies. Then u_i = a_i + b'_i and
-v_j = a'_j + b_j are the duals.
+row to its column, at its cost, and one from the copy of the column to the copy of the row, at cost
+0. A row or column that may stay unmatched has an arc to its own copy, at the cost of leaving it
+unmatched. The potential of row i is a_i, and that of its copy b'_i. The potential of column j is
+b_j, and that of its copy a'_j. Then u_i = a_i + b'_i and v_j = a'_j + b_j are the duals.
 
-All free left nodes search at once. Potentials are then changed by the distances, which makes the
-arcs of shortest paths tight (of reduced cost 0). The search trees are disjoint, so one path of each
-is flipped at the same time. Conflicts are resolved by `min`, so the result is deterministic. Every
-pass takes O(n + m + e) operations.
+Each phase searches from all free left nodes at once. Then it changes potentials by the distances,
+which makes the arcs of shortest paths tight (of reduced cost 0). The search trees are disjoint, so
+one path of each tree is flipped at the same time. Conflicts are resolved by `min`, so the result is
+deterministic. Every pass over the arcs takes O(n + m + e) operations.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Doubled(NamedTuple):
         return jnp.concatenate([flipped[m:], flipped[:m]]) if n + m else flipped
 
     def _least(self, at_cols: Array, at_rows: Array, row: Array, col: Array, none: float) -> Array:
-        """The least value at each column, then each row: of its edges and the arc to its copy."""
+        """For each column, the least of `col` and of `at_cols` at its edges; the same for rows."""
         of_cols = jnp.full_like(col, none).at[self.edge_col].min(at_cols)
         of_rows = jnp.full_like(row, none).at[self.edge_row].min(at_rows)
         return jnp.concatenate([jnp.minimum(of_cols, col), jnp.minimum(of_rows, row)])
 
 
 class Matched(NamedTuple):
-    """Potentials and pairs. A partner whose index is the size of a side means unmatched."""
+    """Potentials and pairs of left and right nodes. n + m in place of a partner means unmatched."""
 
     a: Float[Array, " k"]
     b: Float[Array, " k"]
@@ -94,9 +94,9 @@ class _Trees(NamedTuple):
 def match_all(graph: Doubled) -> Matched:
     """A perfect matching of least cost; `failed` if there is none. Costs must not be NaN.
 
-    The loops end for any numbers. Each phase matches at least one more node. In a search, arcs are
-    at least 0 despite rounding, so shortest paths repeat no node and are found in a bounded number
-    of passes.
+    The loops end for any numbers. Each phase matches at least one more node, or fails. In a search,
+    arcs are at least 0 despite rounding. So shortest paths repeat no node and are found in a
+    bounded number of passes.
     """
     size = sum(graph.sizes)
     least = graph.least_at_left(graph.cost, jnp.inf)
@@ -126,7 +126,7 @@ def _phase(graph: Doubled, s: Matched) -> Matched:
     node = jnp.arange(size, dtype=jnp.int32)
     is_end = (open_at < jnp.inf) & (open_at == reach[root])
     end = jnp.full_like(root, size, shape=(size + 1,)).at[root].min(jnp.where(is_end, node, size))
-    # The new potentials make the arcs of all paths up to this length tight.
+    # The new potentials make all arcs tight that are on shortest paths of at most this length.
     radius = jnp.where(reach < jnp.inf, reach, 0).max()
     left_dist = _left_distances(trees.dist, s.right_of, free)
     s = s._replace(
@@ -138,7 +138,10 @@ def _phase(graph: Doubled, s: Matched) -> Matched:
 
 
 def _left_distances(dist: Array, right_of: Array, free: Array) -> Array:
-    """Distances of left nodes. A matched one is as far as its partner: their arc is tight."""
+    """Distances of left nodes.
+
+    A matched node has the distance of its partner, because the arc between the two is tight.
+    """
     return jnp.where(free, 0, dist[right_of.clip(0, len(dist) - 1)])
 
 

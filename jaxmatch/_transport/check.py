@@ -1,6 +1,7 @@
 """`check_transport`: verifies a transport plan by its column duals.
 
-It shares no code with the solvers, so only an error made twice could go unnoticed.
+It shares no code with the solvers, so a wrong result passes only if check and solver make the same
+error.
 """
 
 from __future__ import annotations
@@ -70,16 +71,16 @@ def check_transport(
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck].
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
-      empty: indices −1 and mass 0). They move the supply of each row and the demand of each column,
-      or at most that with `partial` or `unmatched_cost`. Integer masses must agree exactly, floats
-      up to rounding.
+      empty: indices −1 and mass 0). They move all supply and all demand, or with `partial` or
+      `unmatched_cost` at most the supply of each row and the demand of each column. Integer masses
+      must agree exactly, floats up to rounding.
     - `optimal`: the plan is `valid` and proved optimal: `gap` is within the rounding of costs and
       duals, see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
       [Checks][check-transport].
 
-    **Exact:** the bound holds for the numbers passed in. Differences are exact, and everything else
-    is rounded upwards, so a gap of 0 is exact.
+    **Exact:** the bound holds for the numbers passed in. Differences of costs and duals are exact,
+    and products and sums are rounded upwards, so a gap of 0 is exact.
 
     **Time and memory:** O(n·m) operations, and a few temporary arrays of the size of `cost`.
 
@@ -100,7 +101,7 @@ def as_claim(
     beside: str,
     place: Place = BY_JAX,
 ) -> Transport:
-    """The fields that the check reads, with checked shapes and dtypes.
+    """The result reduced to the fields that the check reads, with checked shapes and dtypes.
 
     Float masses are converted to the dtype of results.
     """

@@ -1,7 +1,7 @@
 """How the check of a plan reads costs: row minima in one pass, and the costs of the plan's pairs.
 
-Costs are minimised. Each is an unevaluated sum of a float and a rest, because a long integer does
-not fit into one float; a rest of None is 0. Masked pairs cost +inf. NaN becomes −inf: the row
+Costs are minimised. Each cost is an unevaluated sum of a float and a rest, because a long integer
+does not fit into one float. A rest of None is 0. Masked pairs cost +inf. NaN becomes −inf: the row
 minimum is then −inf, which proves nothing.
 """
 
@@ -25,11 +25,11 @@ Pair = tuple[Array, Array | None]
 class RowMinima(NamedTuple):
     """What one pass over the costs finds for each row."""
 
-    least: Float[Array, " n"]  # min_j C_ij − v_j, the least pair in lexicographic order
+    least: Float[Array, " n"]  # min_j C_ij − v_j, as a float and a rest
     least_rest: Float[Array, " n"]
     has_tiny: Bool[Array, " n"]  # whether XLA may flush a cost to 0, see `is_tiny`
     is_sound: Bool[Array, " n"]  # whether no cost is NaN or −inf
-    has_forbidden: Bool[Array, " n"]  # whether a pair is forbidden
+    has_forbidden: Bool[Array, " n"]  # whether the row has a forbidden pair
     slack: Float[Array, " n"] | None  # a lower bound of min_j C_ij − v_j − u_i; None without u
 
 
@@ -38,12 +38,12 @@ class CheckCosts(Protocol):
 
     dtype: Any
     exist: tuple[Array, Array]  # which rows and which columns exist
-    recomputed: tuple[float, float]  # as in `DualBound`
+    recomputed: tuple[float, float]  # see `jaxmatch._common.distances.recomputed`
 
     def minima(self, v: Array, u: Array | None = None) -> RowMinima: ...
     def pairs(self, i: Array, j: Array) -> Pair: ...
     def blocks(self) -> Iterator[tuple[int, Any]]:
-        """Blocks of rows in NumPy: the number of the first row, and the costs."""
+        """Yields the costs in blocks of rows (NumPy): the index of the first row, and the block."""
         ...
 
 
@@ -89,7 +89,7 @@ class StoredCosts:
 
 
 class PointCosts:
-    """Distances of points, recomputed in blocks of rows; `problems` is the size of the batch."""
+    """Distances of points, recomputed in blocks of rows. `problems` is the size of the batch."""
 
     def __init__(
         self,
@@ -162,9 +162,9 @@ def _reduce(
 def with_unmatched(
     minima: RowMinima, pairs: Pair, unmatched: Pair
 ) -> tuple[tuple[Array, Array], Pair]:
-    """Adds a dummy column with dual 0, to which each row has a pair at its unmatched cost.
+    """Adds a dummy column with dual 0, with which each row has a pair at its unmatched cost.
 
-    Returns the minimum of each row, and the costs of the pairs followed by those of the new pairs.
+    Returns the new minimum of each row, and the costs `pairs` followed by the unmatched costs.
     """
     xp, (r, r_rest) = module_of(unmatched[0]), unmatched
     x, x_rest = minus(r, r_rest, xp.zeros_like(r))

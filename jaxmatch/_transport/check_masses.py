@@ -24,12 +24,12 @@ from jaxmatch._common.proof import (
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
-# The tolerance of the sum of a row's or column's entries, relative to its mass.
+# The tolerance for the sum of the entries of a row or column, relative to its mass.
 _OFF = {"float64": 1e-12, "float32": 8 * 2.0**-23}
 
 
 class Entries(NamedTuple):
-    """The entries of a plan: their pairs are in range; used entries have positive mass."""
+    """The entries of a plan. All pairs (i, j) are in range. Used entries have positive mass."""
 
     i: Int[Array, " k"]
     j: Int[Array, " k"]
@@ -40,10 +40,10 @@ class Entries(NamedTuple):
 def left_of(
     mass: Num[Array, " k"], index: Int[Array, " k"], expected: Num[Array, " l"], dtype: Any = None
 ) -> tuple[Num[Array, " l"], Bool[Array, ""]]:
-    """The mass of each row (or column) that entries do not move; whether it is never negative.
+    """The mass of each row (or column) that no entry moves, and whether it is nowhere negative.
 
-    For floats it is 0 where the sum of the entries agrees with the mass, up to the rounding of
-    `dtype`, the dtype of the masses as given.
+    `expected` is the whole mass of each row. If float entries move all of it up to the rounding of
+    `dtype`, the dtype in which masses were given, 0 is left.
     """
     xp, real = module_of(mass), proof_float(mass)
     if expected.size == 0:
@@ -55,8 +55,8 @@ def left_of(
         spare = _spare(mass, index, expected, np.dtype(dtype))
         left = xp.where(xp.abs(left) <= spare, 0, left)
         return left, finite & (left >= 0).all()
-    # An integer sum is known modulo 2^bits. The sum of floats tells that it is below 2^bits; it is
-    # below 2^(bits - 1) if it is not negative, too, and then no difference wraps around.
+    # `total` is the true sum modulo 2^bits. If the sum in floats shows that the true sum is below
+    # 2^bits, and `total` is not negative, then the true sum is below 2^(bits - 1) and is `total`.
     wide = common_dtype(mass.dtype, expected.dtype)
     total = add_at(expected.size, index, mass.astype(wide))
     left = expected.astype(wide) - total
@@ -85,8 +85,9 @@ def scaled_demand(
 ) -> Float[Array, " m"]:
     """Scales the demands to the sum of the supplies, if the sums differ by at most `forgiven`.
 
-    `forgiven` is relative. Forbidden pairs may divide a problem into parts between which no mass
-    moves: then each part of the plan has its own factor. If `is_whole`, one factor scales all.
+    `forgiven` is relative to the greater sum. If `is_whole`, all demands get the same factor.
+    Otherwise forbidden pairs may divide the problem into components between which no mass can move.
+    Each connected component of the plan then gets its own factor.
     """
     xp, real = module_of(supply), proof_float(supply)
     supply, demand, n = supply.astype(real), demand.astype(real), supply.size
@@ -105,7 +106,10 @@ def scaled_demand(
 
 
 def _parts(n: int, m: int, entries: Entries) -> Int[Array, " n+m"]:
-    """The part of the plan that each row, then each column, is in: the part's first node."""
+    """The connected component of each row, then of each column: the index of its first node.
+
+    Nodes are rows, then columns. The used entries of the plan connect them.
+    """
     i, j, used, _ = entries
     xp = module_of(i)
     i, j = xp.where(used, i, 0), xp.where(used, j + n, 0)

@@ -1,8 +1,8 @@
-"""Proves how far a transport plan is from the optimum, by its column duals, for one problem.
+"""Bounds by column duals how far a transport plan is from the optimum, for one problem.
 
-It shares no code with the solvers, so only an error made twice could go unnoticed. Duals of columns
-are v and duals of rows u. A name with `_rest` is the rest of a number that does not fit into one
-float.
+It shares no code with the solvers, so a wrong result passes only if check and solver make the same
+error. Duals of columns are v and duals of rows u. A number that does not fit into one float is the
+sum of a float, such as `least`, and a rest, such as `least_rest`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, coarsest, sum_tolerance
 
 
-# Relative to the total mass: smaller masses do not change a gap.
+# Masses below this fraction of the total mass do not change a gap.
 _FEW_ROUNDINGS = float(np.finfo(np.float64).eps) / 4
 
 
@@ -66,11 +66,11 @@ def existing(problem: TransportProblem | PointProblem) -> tuple[Array, Array]:
 
 
 class _Stays(NamedTuple):
-    """The mass that a plan does not move, and the cost of leaving supply, if it has one."""
+    """The mass that a plan does not move."""
 
-    left: Num[Array, " n"]
-    unmet: Num[Array, " m"]
-    price: Pair | None
+    left: Num[Array, " n"]  # supply of each row that is not moved
+    unmet: Num[Array, " m"]  # demand of each column that is not met
+    price: Pair | None  # cost of leaving a unit of supply; None without `unmatched_cost`
 
 
 class _Duals(NamedTuple):
@@ -148,15 +148,16 @@ def proved_gap(
     whole: bool,
     tighten: Callable[[Any, RowMinima], Any] | None,
 ) -> tuple[Bool[Array, ""], Float[Array, ""]]:
-    """Whether the gap is within the rounding, and the gap.
+    """Whether the gap is within the tolerance for rounding, and the gap.
 
-    If the given duals leave a larger gap, other duals are tried.
+    If the gap of the given duals is larger, other duals are tried.
 
     - `bound`: returns the gap that duals prove, and three sums: of the magnitudes of costs, of the
       magnitudes of duals, and of the mass.
-    - `near`: the relative spacing of the floats of the result.
+    - `near`: the relative spacing of floats in the dtype of the duals.
     - `whole`: whether all costs and masses are integers, so that the gap is an integer too.
-    - `tighten`: returns duals of more digits, or None if there are none; used on the host.
+    - `tighten`: returns duals with more correct digits, or None if it finds none. It is called on
+      the host only.
     """
     xp = module_of(proved)
 
@@ -169,12 +170,12 @@ def proved_gap(
         return gap, times * tolerance(of_costs, sizes[1], near), (sizes[0] + sizes[1], sizes[2])
 
     def is_worth_it() -> bool:
-        """Whether rounding of the duals to a solver's grid may explain the gap."""
+        """Whether the gap may come from rounding duals to the units of a solver."""
         on_grid = sizes[1] * max((_greatest(block) for _, block in costs.blocks()), default=0.0)
         return bool(gap <= WORTH_IT_ON_GRIDS * (sizes[0] + on_grid))
 
     def better(duals: Any) -> Array:
-        """The gap that other duals prove if it is within the rounding, else the given gap."""
+        """The gap that other duals prove if it is within the tolerance, else the first gap."""
         other = gap_of(duals, costs.minima(*duals))[0]
         return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
@@ -203,9 +204,9 @@ def _tightened(
     entries: Entries,
     stays: _Stays,
 ) -> _Duals | None:
-    """Duals that are tight wherever mass moves or stays.
+    """Duals with slack 0 wherever the plan moves mass or leaves it.
 
-    If there are no such duals, masses as small as a rounding of the total are ignored.
+    If there are no such duals, masses below a rounding error of the total are ignored.
     """
     total = sum(float(x.sum()) for x in (entries.mass, stays.left, stays.unmet))
     for most in (0.0, _FEW_ROUNDINGS * total):
@@ -224,7 +225,7 @@ def _tight_above(
     stays: _Stays,
     most: float,
 ) -> _Duals | None:
-    """Duals that are tight where more mass than `most` moves or stays."""
+    """Duals with slack 0 wherever the plan moves or leaves more mass than `most`."""
     used, v = entries.mass > most, duals.v
     rows, cols = costs.exist
     pairs = Pairs(entries.i[used], entries.j[used], own[: used.size][used])
@@ -278,7 +279,7 @@ def _duals(
 def _moves(
     problem: TransportProblem | PointProblem, may_stay: bool, entries: Entries, minima: RowMinima
 ) -> tuple[Num[Array, " n"], Num[Array, " m"], Bool[Array, ""]]:
-    """What a plan leaves of each mass, and whether it moves the masses that it must move."""
+    """The supply and demand that a plan leaves, and whether it moves all mass that it must move."""
     rows, cols = existing(problem)
     xp, dtype, moved = module_of(rows), problem.supply.dtype, problem.moved
     supply, demand = xp.where(rows, problem.supply, 0), xp.where(cols, problem.demand, 0)
@@ -317,7 +318,7 @@ def _gap(
         terms = [times_up(mass, _partial_slack(own, minima, of_row, dual))]
         terms += [times_up(left, -u), times_up(unmet, -v)]
     else:
-        if price is not None:  # unmoved mass goes to a dummy column with dual 0
+        if price is not None:  # the supply that is left goes to a dummy column with dual 0
             (least, least_rest), own = with_unmatched(minima, own, price)
             mass = xp.concatenate([mass, left.astype(mass.dtype)])
             i = xp.concatenate([i, xp.arange(left.size, dtype=jnp.int32)])
@@ -363,9 +364,10 @@ def slack_of_pairs(
 def _partial_slack(
     own: Pair, minima: RowMinima, u: Float[Array, " k"], v: Float[Array, " k"]
 ) -> Float[Array, " k"]:
-    """Upper bounds of the slack of pairs, minus the least slack of any pair.
+    """Upper bounds of (slack − least slack of any pair) for the pairs of the plan.
 
-    With `partial` the moved mass is fixed, and every plan pays the least slack for each unit of it.
+    With `partial` every plan moves the same mass, and pays at least the least slack for each unit.
+    So only slack above the least slack adds to the gap.
     """
     assert minima.slack is not None
     xp = module_of(u)
@@ -376,7 +378,7 @@ def _partial_slack(
 
 
 def times_up(mass: Num[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """An upper bound of mass·x, even of a rounded mass; 0 unless both factors are positive."""
+    """An upper bound of mass·x, even if `mass` was rounded; 0 unless both factors are positive."""
     xp, info = module_of(x), jnp.finfo(x.dtype)
     product = mass.astype(x.dtype) * x
     least = float(info.smallest_subnormal if xp is np else info.tiny)

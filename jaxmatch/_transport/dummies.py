@@ -1,9 +1,9 @@
 """Partial problems as balanced ones, by a dummy row and a dummy column.
 
 The dummy column takes the supply that is not moved, and the dummy row brings the demand that is not
-met. The solvers compute both masses from `moved`, in their own units. If the pair of the two
-dummies is forbidden, exactly `moved` moves between the other rows and columns. If the pair is
-allowed, at cost 0, at least `moved` does. With `moved` = 0 the costs then decide how much moves.
+met. The solvers compute the masses of the two dummies from `moved`, in their own units. If the pair
+of the dummies is forbidden, exactly `moved` moves between the other rows and columns. If the pair
+is allowed, at cost 0, at least `moved` moves: with `moved` = 0 the costs alone decide how much.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def as_unmatched_cost(
 def with_dummies(
     problem: TransportProblem, unmatched_cost: Array | None, *, maximize: bool, xp: Any = jnp
 ) -> TransportProblem:
-    """The balanced problem. The problem must have `moved` if there is no `unmatched_cost`."""
+    """The balanced problem. Either `problem.moved` or `unmatched_cost` must be given."""
     cost = problem.cost
     *batch, n, m = cost.shape
     if unmatched_cost is None:
@@ -82,7 +82,10 @@ def with_dummies(
 
 
 def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array, "..."]:
-    """A cost above what any pair can save, if the dtype has one: no optimal plan pays it."""
+    """A cost for the pair of the dummies that no optimal plan pays.
+
+    It is +inf, or for integers more than any pair can save, if the dtype holds such a number.
+    """
     cost, row_mask, col_mask = problem.cost, problem.row_mask, problem.col_mask
     batch = cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, jnp.floating):
@@ -99,10 +102,10 @@ def _forbidding(problem: TransportProblem, maximize: bool, xp: Any) -> Num[Array
 
 
 def moves_between_dummies(res: Transport, problem: TransportProblem) -> Bool[Array, "..."]:
-    """Whether mass moves from the dummy row to the dummy column: then more than `moved` moves.
+    """Whether mass moves between the dummies, so that elsewhere more than `moved` moves.
 
-    This happens if no cost of the dtype, or in the precision of a solver, is large enough to forbid
-    it.
+    This happens if the dtype of the costs, or a solver's precision, has no number that is large
+    enough to forbid the pair.
     """
     n, m = problem.cost.shape[-2:]
     return ((res.rows == n) & (res.cols == m) & (res.mass > 0)).any(-1)

@@ -19,7 +19,7 @@ from jaxmatch._transport.problem import TransportProblem
 
 
 def transport_on_cuda(problem: TransportProblem, *, maximize: bool) -> Transport:
-    """Solves a batch in which masses may be equal. The GPU finds for which problems they are."""
+    """Solves a batch in which problems may have equal masses. The GPU finds out which ones do."""
     return counted_on_cuda(problem, maximize=maximize)[0]
 
 
@@ -31,7 +31,7 @@ def counted_on_cuda(problem: TransportProblem, *, maximize: bool) -> tuple[Trans
 
 
 def may_be_equal(problem: TransportProblem) -> bool:
-    """Whether this may be an assignment of all rows, of a size that the kernels support."""
+    """Whether the shapes allow an assignment of all rows, of a size that the kernels support."""
     if is_symbolic(problem.cost.shape):
         return False
     *batch, n, m = problem.cost.shape
@@ -52,8 +52,8 @@ def starts(
 ) -> tuple[Int[Array, "... n"], Float[Array, "... m"]]:
     """Start columns and column duals.
 
-    For problems with equal masses they are those of an optimal assignment. For the other problems
-    columns are −1 and the duals are the given ones.
+    A problem with equal masses starts from the columns and duals of an optimal assignment. Any
+    other problem has columns −1 and the given duals.
     """
     equal = equal_masses(problem)
     given = problem.col_dual

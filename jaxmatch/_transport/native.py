@@ -33,7 +33,8 @@ def counted(
 ) -> tuple[Transport, jnp.ndarray]:
     """The result, and `i32[..., 2]`: the number of bids and the number of pivots.
 
-    `start_col`: the columns of a plan from which CUDA starts, see ffi/transport/cpu/problem.h.
+    `start_col`: a column for each row, the plan from which the CUDA solver starts (see
+    ffi/transport/cpu/problem.h).
     """
     optional = {"start_col": (start_col, 1)}
     first = (problem.cost, 2)
@@ -66,7 +67,7 @@ def _call(
     platform: Literal["cpu", "cuda"],
     **attributes: Any,
 ) -> tuple[Transport, jnp.ndarray]:
-    """Operands are pairs of an array and its number of core dimensions."""
+    """Calls a target. `first` and `more` hold arrays with their numbers of core dimensions."""
     supply, demand = problem.supply, problem.demand
     optional = {
         "row_mask": (problem.row_mask, 1),

@@ -96,7 +96,7 @@ def with_point_dummies(
     last_col: Float[Array, "... n"] | None,
     moved: Num[Array, "..."],
 ) -> PointProblem:
-    """The balanced problem, see `jaxmatch._transport.dummies`. A `last_col` of None means 0."""
+    """The balanced problem, see `jaxmatch._transport.dummies`. If `last_col` is None, it is 0."""
 
     xp = module_of(problem.x)
 

@@ -78,7 +78,7 @@ def solve_transport_points(
     - `supply`, `demand`, `maximize`, `partial`, `unmatched_cost`, masks and `warm_start`: as in
       `solve_transport`; leading dimensions broadcast. `unmatched_cost` is rounded to the type of
       the points.
-    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, which builds the matrix.
+    - `method`: `"auto"`, `"network_simplex"` or `"xla"`, which stores the cost matrix.
 
     **Returns:** a [`Transport`][jaxmatch.Transport], verified by
     [`check_transport_points`][jaxmatch.check_transport_points].
@@ -89,8 +89,8 @@ def solve_transport_points(
     **Exact:** for distances that are computed in float64 and rounded to the type of the points, see
     [Methods][transport-methods].
 
-    **Gradient:** of `res.cost`. By the points, it is that of the sum of mass times distance; that
-    of a Euclidean distance of zero is zero. By other arguments it is as in `solve_transport`.
+    **Gradient:** of `res.cost`. For points: that of Σ mass · distance at the fixed plan; Euclidean
+    distances of 0 have gradient 0. For other arguments: as in `solve_transport`.
 
     **Raises:** `ValueError` for shapes that do not fit, unknown names, and options that exclude
     each other; `TypeError` for points that are not real.

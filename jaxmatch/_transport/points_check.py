@@ -58,11 +58,11 @@ def check_transport_points(
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck] with the same bound as
     `check_transport`. Distances are recomputed, inside of a trace in the type of results and
     otherwise in float64, and rounded to the type of the points. They may differ from the solver's
-    distances by a few roundings. The gap then grows by as much for each unit of mass, and `optimal`
-    allows for it.
+    distances by a few roundings. The gap then grows by these roundings for each unit of mass, and
+    `optimal` allows for that.
 
     **Time and memory:** one pass over all pairs, in blocks of 4 million pairs (under an outer
-    `vmap`, 4 million of each problem). Otherwise O((n + m)·d) memory.
+    `vmap`, 4 million of each problem). Besides these blocks, O((n + m)·d) memory.
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.
     """

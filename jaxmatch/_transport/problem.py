@@ -23,9 +23,10 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Num
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """The coarsest dtype that masses were converted from. It says how far their sums may differ.
+    """The coarsest dtype from which masses were converted.
 
-    It is static: a node without leaves in the pytree of a problem, known when a solver is compiled.
+    It decides how far the sums of supplies and demands may differ. It is static: a node without
+    leaves in the pytree of a problem, known when a solver is compiled.
     """
 
     dtype: np.dtype
@@ -39,23 +40,24 @@ class TransportProblem(NamedTuple):
     demand: Num[Array, "... m"]  # in the dtype of `supply`
     row_mask: Bool[Array, "... n"] | None = None
     col_mask: Bool[Array, "... m"] | None = None
-    # If given to a solver, the last row and column are dummies, see `jaxmatch._transport.dummies`.
+    # If a solver gets `moved`, the last row and the last column are dummies, see
+    # `jaxmatch._transport.dummies`.
     moved: Num[Array, "..."] | None = None
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
-    origin: Origin | None = None  # None: no mass was given in a coarser dtype
+    origin: Origin | None = None  # None: no mass was given in a coarser dtype than `supply` has
 
 
 def coarsest(problem: Any) -> np.dtype:
-    """The dtype by which sums of masses are compared: see ffi/transport/masses.inc.h."""
+    """The dtype that sets the tolerance for sums of masses, see ffi/transport/masses.inc.h."""
     return np.dtype(problem.supply.dtype if problem.origin is None else problem.origin.dtype)
 
 
 def sum_tolerance(origin: np.dtype, count: int) -> float:
-    """The allowed difference of the sums of supplies and demands, relative to the greater one.
+    """The allowed difference of the sums of supplies and demands, relative to the greater sum.
 
-    `count` floats were rounded, and so were their sums. For half precision, a tolerance for each of
-    them would accept almost anything, so it does not depend on `count`: a softmax adds in a wider
-    dtype. As in ffi/transport/masses.inc.h.
+    `count` masses were rounded, and so were their sums, so the tolerance grows with `count`. In
+    half precision it would accept almost anything. There it is constant, which suits masses from a
+    softmax, because a softmax adds in a wider dtype. As in ffi/transport/masses.inc.h.
     """
     eps = float(jnp.finfo(origin).eps)
     return 8 * eps if origin.itemsize == 2 else max(2 * count * eps, 1e-6)
@@ -103,10 +105,10 @@ def as_masses(
     *,
     place: Place = BY_JAX,
 ) -> tuple[Any, ...]:
-    """The fields of a problem besides its costs, in one batch shape and one dtype of masses.
+    """All fields of a problem but its costs, broadcast to one batch shape, all masses in one dtype.
 
-    `others`: the shapes of the other arguments, each with two core dimensions. `owners` describes,
-    in errors, what has a supply and what has a demand.
+    `others`: the names and shapes of costs or points, which have two core dimensions. `owners`: for
+    error messages, what each entry of `supply` and what each entry of `demand` belongs to.
     """
     supply, demand = (
         as_array(name, x, place) for name, x in zip(("supply", "demand"), masses, strict=True)
@@ -144,7 +146,7 @@ def as_masses(
 
 
 def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
-    """The coarsest given dtype, or None if it is not coarser than the dtype that is solved."""
+    """The coarsest given dtype, or None if it is not coarser than `dtype`."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return None
     floats = [np.dtype(x) for x in given if jnp.issubdtype(x, jnp.floating)]
@@ -153,7 +155,7 @@ def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
 
 
 def expanded(x: Array, batch: tuple[int, ...], core: int, xp: Any = jnp) -> Any:
-    """x broadcast to these batch dimensions, before its `core` last dimensions."""
+    """x broadcast to the batch dimensions `batch` in front of its last `core` dimensions."""
     shape = (*batch, *x.shape[x.ndim - core :])
     return x if x.shape == shape else xp.broadcast_to(x, shape)
 

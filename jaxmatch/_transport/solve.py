@@ -1,4 +1,4 @@
-"""Optimal transport: the public function, the choice of a method, and the gradient rule."""
+"""Optimal transport: the public function, the choice of a method, and the gradient."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ def solve_transport(
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
     - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Sums of integers must agree.
-      Sums of floats may differ by roundings of the coarser dtype, or 1e-6: demands are then scaled.
-    - `maximize`: find the greatest total; −inf then forbids a pair, and inequalities are reversed.
+      Sums of floats may differ by roundings of the coarser dtype, or 1e-6 of the sum; demands are
+      then scaled.
+    - `maximize`: find the greatest total; −inf then forbids a pair. Inequalities of duals reverse.
     - `partial`: a scalar or `[...]`: move exactly this much mass. Sums may differ.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that is not moved.
       Demand may then stay unmet at no cost, and sums may differ. Not with `partial`.
@@ -84,8 +85,8 @@ def solve_transport(
     **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED` (`gap` is the difference), `INVALID_MASS`,
     `INVALID_COST`, `OVERFLOW`; see [statuses][]. Only `res.raise_for_status()` raises an error.
 
-    **Gradient:** of `res.cost`: the plan (by costs), the supply that is not moved (by
-    `unmatched_cost`), and duals (by masses), see [Guarantees][gradients].
+    **Gradient:** of `res.cost`: the plan (for costs), the supply that is not moved (for
+    `unmatched_cost`), and duals (for masses), see [Guarantees][gradients].
 
     **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
     `TypeError` for other dtypes.
@@ -169,7 +170,7 @@ def _auto(problem: TransportProblem, *, maximize: bool) -> Transport:
         return _network_simplex(problem, maximize=maximize)
 
     def solve(problem: TransportProblem) -> Transport:
-        """Takes the whole batch, even under `vmap`: a branch per problem would run both sides."""
+        """Takes the whole batch, even under `vmap`, which would turn branches into selects."""
         return _by_platform(problem, transport_on_cuda, maximize=maximize)
 
     return rebatch(solve)(problem)
@@ -232,20 +233,23 @@ ACROSS = (
 
 
 def fixed_plan(problem: Any, res: Transport) -> Float[Array, "..."]:
-    """The masses of the plan as constants; differentiating them by given masses is an error."""
+    """The masses of the plan as constants. Their derivative along given masses is an error."""
     return fixed_along(res.mass, (problem.supply, problem.demand, problem.moved), ACROSS)
 
 
 def weighted(res: Transport, weight: Array, tangent: Array, where: Array) -> Float[Array, "..."]:
     """The sum of weight times tangent; 0 for problems that are not solved."""
     dtype, where = res.cost.dtype, where & (res.status == Status.OPTIMAL)[..., None]
-    # `where` around each factor: its transpose blocks NaN cotangents, and 0 times infinity.
+    # `where` around each factor, because its transpose blocks NaN cotangents and products 0 · ∞.
     weight = jnp.where(where, weight, 0).astype(dtype)
     return (weight * jnp.where(where, tangent.astype(dtype), 0)).sum(-1)
 
 
 def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]:
-    """The derivative of the cost by masses, of a `TransportProblem` or a `PointProblem`."""
+    """The derivative of the cost with respect to masses.
+
+    `problem` is a `TransportProblem` or a `PointProblem`.
+    """
     dot = jnp.zeros_like(res.cost)
     masses = [t for t in (tangents.supply, tangents.demand, tangents.moved) if t is not None]
     if all(is_constant(t) for t in masses):
@@ -266,7 +270,7 @@ def mass_jvp(problem: Any, tangents: Any, res: Transport) -> Float[Array, "..."]
 
 
 def _marginal_costs(problem: Any, res: Transport) -> tuple[Array, Array, Array]:
-    """The cost of one more unit: of each supply, of each demand, and of `moved`."""
+    """What one more unit costs: of each supply, of each demand, and of `moved`."""
     u, v = res.row_dual, res.col_dual
     if problem.moved is not None:
         # One more unit of supply also goes to the dummy column, and one more unit of demand also

@@ -1,6 +1,6 @@
 """The pure-JAX transport solver for any platform: successive shortest paths, for one problem.
 
-Duals of rows are u and duals of columns v. Masses are integers in units (see `xla_masses`).
+Duals of rows are u and duals of columns v. Masses are multiples of one unit (see `xla_masses`).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def solve(
     status = jnp.where(overflow, Status.OVERFLOW, masses.status)
     status = jnp.where(invalid, Status.INVALID_COST, status)
 
-    # `gap` must cover two errors besides the roundings in `_prove`. Integers may be too long for a
-    # float. XLA may flush numbers that are too small, or their differences, to zero.
+    # `slop`, a part of the gap, covers two errors besides the roundings in `_prove`. Integers may
+    # be too long for a float. XLA may flush small numbers, or their differences, to zero.
     info = jnp.finfo(c.dtype)
     room = 1 << (8 * (n + m)).bit_length()  # an upper bound on the number of terms of any sum
     small = 4 * room * float(info.tiny) / float(info.eps)
@@ -125,7 +125,7 @@ def solve(
 def _solve_empty(
     cost: Array, supply: Array, demand: Array, rows: Array, cols: Array, *, maximize: bool
 ) -> Transport:
-    """Solves a problem without rows or columns. The loops need one, so a masked one is added."""
+    """Solves a problem without rows or columns, by adding masked ones: the loops need some."""
     n, m = cost.shape
     more_rows, more_cols = (0, int(n == 0)), (0, int(m == 0))
     supply, rows = jnp.pad(supply, more_rows), jnp.pad(rows, more_rows)
@@ -143,7 +143,7 @@ def _solve_empty(
 def _overflows(cost: Array, exists: Bool[Array, "n m"], masses: Masses) -> Bool[Array, ""]:
     """Whether 2 (k + 1) max|C| exceeds 2^61.
 
-    k is the number of rows with mass or of columns with mass, whichever is less.
+    k is the lesser of two numbers: of rows with mass, and of columns with mass.
     """
     counts = [(x > 0).sum(dtype=jnp.int32) for x in (masses.supply, masses.demand)]
     pairs = jnp.minimum(*counts)
@@ -154,7 +154,7 @@ def _overflows(cost: Array, exists: Bool[Array, "n m"], masses: Masses) -> Bool[
 
 
 class _Plan(NamedTuple):
-    """Entries sorted by row and column. Entries without units come last, with any indices."""
+    """Entries sorted by row and column. Entries of 0 units come last, with arbitrary indices."""
 
     rows: Int[Array, " k"]
     cols: Int[Array, " k"]
@@ -164,7 +164,7 @@ class _Plan(NamedTuple):
 
 
 def _entries(s: Search, masses: Masses) -> _Plan:
-    """The arcs of the forest: at most one for each node, and none for the root of a tree."""
+    """The plan of a search: the arcs of its forest, one from each node that is not a root."""
     n, m = s.u.size, s.v.size
     units = jnp.concatenate([s.row_units, s.col_units])
     rows = jnp.concatenate([indices(s.u), s.col_parent])
@@ -252,11 +252,12 @@ def _prove(
     slack, slack_rest = two_sum(x[rows, cols], -duals.u[rows])
     rest, rest_rest = two_sum(rest[rows, cols], -duals.u_rest[rows])
     slack = add_up(add_up(slack, rest), add_up(slack_rest, rest_rest))
-    # Slack of pairs in which one node has no units.
+    # The slack of pairs whose row or column has no units.
     other = _slack(c, jnp.isfinite(c), duals)[rows, cols]
     slack = jnp.where(used, jnp.where(moved[rows, cols], slack, other), 0)
-    # A rounded mass changes the optimum by at most half a unit times its dual. Roundings also make
-    # the totals differ, and balancing moves that many units. The factor 2 covers rounded shares.
+    # Rounding a mass to units changes the optimum by at most half a unit times the dual. It also
+    # makes the totals differ, and balancing changes demands by as many units as they differ. The
+    # factor 2 covers the rounding of each demand's share.
     unit = grid.times_power(jnp.ones_like(slop), masses.exponent)
     most = jnp.maximum(greatest(duals.u_of_all), greatest(duals.v_of_all))
     dual = jnp.where(masses.rounded, most, 0)
@@ -272,7 +273,7 @@ def _prove(
 
 
 def _least_below(c: Array, dual: Array, rest: Array, counts: Array) -> Array:
-    """A lower bound of min_k C_ik - dual_k - rest_k over `counts`; 0 if no such cost is finite."""
+    """A lower bound of min C_ik - dual_k - rest_k over k in `counts`; 0 if no cost is finite."""
     finite = jnp.isfinite(c) & counts[None, :]
     above = add_up(add_up(jnp.where(finite, -c, 0), dual[None, :]), rest[None, :])
     least = jnp.where(finite, 0 - above, jnp.inf).min(1)
@@ -280,7 +281,7 @@ def _least_below(c: Array, dual: Array, rest: Array, counts: Array) -> Array:
 
 
 def _times_up(mass: Array, x: Array) -> Array:
-    """An upper bound of mass·x, even of a rounded mass; 0 unless both factors are positive."""
+    """An upper bound of mass·x, even if `mass` was rounded; 0 unless both factors are positive."""
     info = jnp.finfo(x.dtype)
     above = jnp.maximum(mass * x * (1 + 8 * float(info.eps)), float(info.tiny))
     return jnp.where(~(x <= 0) & (mass > 0), above, 0)  # NaN stays NaN
@@ -298,14 +299,15 @@ def _sum_of_products(a: Array, a_low: Array, b: Array, b_low: Array) -> Array:
         high = split * x - (split * x - x)
         return high, x - high
 
-    # If a product overflows, scale all numbers. What underflows is far less than its last digit.
+    # If a product overflows, scale all numbers. Numbers that then underflow are far below the last
+    # digit of this product.
     beyond = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isinf(a * b)
     by_a, by_b = (jnp.where(beyond.any(), _far_from_the_end(x), 1) for x in (a, b))
     a, a_low, b, b_low = a * by_a, a_low * by_a, b * by_b, b_low * by_b
     (a_high, a_rest), (b_high, b_rest) = halves(a), halves(b)
     product = a * b
     error = ((a_high * b_high - product) + a_high * b_rest + a_rest * b_high) + a_rest * b_rest
-    error = jnp.where(jnp.isfinite(error), error, 0)  # not finite near the end of the range
+    error = jnp.where(jnp.isfinite(error), error, 0)  # it can overflow where `product` does not
     total = accurate_sum(jnp.concatenate([product, error, a_low * b, a * b_low]))
     total = jnp.where(jnp.isfinite(total), total, product.sum())
     return total / by_a / by_b

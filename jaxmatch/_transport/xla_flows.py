@@ -1,11 +1,10 @@
 """The flows of a plan of the pure-JAX twin, recomputed as floats from the given masses.
 
 As in ffi/transport/plan_flows.inc.h. The units of the solver are too coarse for masses far below
-the total, so only the forest of its plan is kept. A node with one remaining arc sends the rest of
-its mass along this arc. In each tree the node of greatest mass stays until the end. Mass that a
-node still has then, because the other end could not take it, leaves along a new arc.
-
-Nodes are rows, then columns.
+the total, so only the forest of its plan is kept. Its nodes are rows, then columns. Leaves are
+removed one after another, except for the node of greatest mass in each tree. A leaf sends its
+remaining mass along its only arc. Mass that the other end cannot take stays at the leaf. At the
+end, such mass leaves along new arcs.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Flows(NamedTuple):
 
     rows: Int[Array, " k"]
     cols: Int[Array, " k"]
-    mass: Float[Array, " k"]  # 0 if not in use
+    mass: Float[Array, " k"]  # 0 for unused entries
     off: Float[Array, ""]  # upper bound on the sum of all errors in row and column masses
     failed: Bool[Array, ""]  # whether some mass cannot move
 
@@ -37,7 +36,7 @@ def recompute(
     """Recomputes the flows of a plan; moves nothing unless `on`.
 
     `slack`: reduced costs, infinite for pairs that do not exist. `scaled`: whether the demands were
-    scaled, by rounded factors.
+    multiplied by rounded factors.
     """
     n, m = slack.shape
     used = jnp.concatenate([s.row_units, s.col_units]) > 0
@@ -52,7 +51,7 @@ def recompute(
     rounding = 2 * mass.size * float(jnp.finfo(mass.dtype).eps)
     off = jnp.abs(more.rest).sum() * (1 + rounding) + lost + more.lost
     eps = float(jnp.finfo(mass.dtype).eps)
-    off += eps * mass[:n].sum()  # entries of the same pair will be added up
+    off += eps * mass[:n].sum()  # rounding when `_merged` adds up entries of a pair
     if scaled:
         off += 2 * eps * mass[n:].sum()
     return Flows(
@@ -67,7 +66,7 @@ def recompute(
 def _peel(
     parent: Int[Array, " k"], used: Bool[Array, " k"], mass: Float[Array, " k"], near: float
 ) -> tuple[Array, Array, Array]:
-    """Flows on the arcs to parents, the rest of each node, and a bound on what rounding lost."""
+    """Flows on the arcs to parents, remaining masses of nodes, and a bound on rounding errors."""
     nodes = indices(mass)
     up = jnp.where(used, parent, nodes)
     for _ in range(nodes.size.bit_length()):
@@ -78,7 +77,8 @@ def _peel(
     above = jnp.where(used, parent, nodes)
     one = used.astype(jnp.int32)
     degree = one + jnp.zeros_like(one).at[above].add(one)
-    # The sum of the indices of a node's arcs (may wrap around): with one arc left, it is that arc.
+    # The sum of the indices of each node's arcs (may wrap around). If one arc is left, this sum is
+    # its index.
     link = one * nodes + jnp.zeros_like(one).at[above].add(one * nodes)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -107,7 +107,7 @@ def _peel(
 
 
 class _More(NamedTuple):
-    """New arcs, and the rest of each node."""
+    """New arcs, and the remaining mass (rest) of each node."""
 
     rest: Float[Array, " k"]
     rows: Int[Array, " k"]
@@ -121,12 +121,14 @@ class _More(NamedTuple):
 def _send_rest(
     rest: Float[Array, " k"], mass: Float[Array, " k"], slack: Float[Array, "n m"], near: float
 ) -> _More:
-    """Sends the rest of each node along new arcs.
+    """Sends the remaining mass (rest) of each node along new arcs.
 
     A rest goes to the cheapest node that can take all of it within the tolerance `near`. If there
-    is none, it goes to the node with the greatest rest, or else to the node of greatest mass. Nodes
-    whose rest exceeds the tolerance of every other node come first. Otherwise rests of other nodes
-    could take the room that they need.
+    is no such node, as much as fits goes to the node with the greatest rest. If no node has a rest,
+    all of it goes to the node of greatest mass.
+
+    Nodes whose rest exceeds the tolerance of every other node go first, because they need a partner
+    that still has a rest. All other nodes need no such partner.
     """
     n, m = slack.shape
     allowed = slack < jnp.inf

@@ -28,8 +28,8 @@ class Masses(NamedTuple):
     # Masses of rows, then columns, as floats: as given, but with demands scaled to the sum of the
     # supplies. 0 for integer masses.
     real: Float[Array, " n+m"]
-    coarse: Bool[Array, ""]  # whether units are farther from `real` than a result may be
-    lacking: Float[Array, ""]  # difference of the sums, or `moved` minus the lesser sum
+    coarse: Bool[Array, ""]  # whether rounding to units changed some mass too much for a result
+    lacking: Float[Array, ""]  # difference of the sums; or of `moved` and the lesser sum
 
 
 def in_units(
@@ -56,7 +56,7 @@ def in_units(
 
 
 def spare(dtype: DTypeLike) -> float:
-    """The tolerance of the mass that a plan moves from a row or to a column, relative to it."""
+    """How far the mass that a plan moves may be from a given mass, relative to the given mass."""
     return 2.0**-42 if jnp.dtype(dtype).itemsize == 8 else 2.0**-21
 
 
@@ -120,7 +120,7 @@ def _floats(
         all_rows, all_cols = a.sum(), b.sum()
         most, s = jnp.minimum(all_rows, all_cols), whole[2][0]
         balanced = exact[2][0] <= most.astype(s.dtype) * (1 + forgiven)
-        # What is converted is below 2^bits, so that the conversion does not overflow.
+        # Only numbers below `most` are converted, so that the conversion does not overflow.
         s = jnp.minimum(jnp.where(s < most.astype(s.dtype), s, 0).astype(integer), most)
         s = jnp.where(whole[2][0] < most.astype(whole[2].dtype), s, most)
         rounded |= s.astype(exact[2].dtype) != exact[2][0]
@@ -167,7 +167,10 @@ def components(mass: Float[Array, " n+m"], allowed: Bool[Array, "n m"]) -> Int[A
 
 
 def _fill_dummies(a: Array, b: Array, of_rows: Array, of_cols: Array, moved: Array) -> Any:
-    """Gives the last row (a dummy) the demand, and the last column the supply, beyond `moved`."""
+    """Sets the masses of the dummies, the last row and the last column.
+
+    The last row gets all demand but `moved`, the last column all supply but `moved`.
+    """
     return put(a, a.size - 1, of_cols - moved), put(b, b.size - 1, of_rows - moved)
 
 
@@ -176,8 +179,8 @@ def _balance(
 ) -> tuple[Array, Array, Array]:
     """Scales the demands of each component to the sum of its supplies.
 
-    Returns them in units and as floats, and whether the sums of each component agree up to
-    `forgiven`.
+    Returns the demands in units and as floats, and whether the two sums of every component agree
+    up to `forgiven`.
     """
     size = parts.size
     of_row, of_col = parts[: a.size], parts[a.size :]
@@ -187,7 +190,7 @@ def _balance(
 
     supply, demand = sums(real[0], of_row), sums(real[1], of_col)
     fits = _agree(supply, demand, forgiven).all()
-    # A single component has one factor, from accurate sums.
+    # If there is a single component, its factor is computed from accurate sums.
     factor = jnp.where(supply == demand, 1, supply / jnp.where(demand > 0, demand, 1))[of_col]
     whole = accurate_sum(real[0]) / accurate_sum(real[1])
     factor = jnp.where((parts > 0).any(), factor, jnp.where(jnp.isfinite(whole), whole, 1))
@@ -197,7 +200,10 @@ def _balance(
     left = more - (sums(changed, of_col) - total)
 
     def settle(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Adds what is left to the greatest demand of each component; debt goes to the next one."""
+        """Adds `left` to the greatest demand of each component.
+
+        If this demand falls below 0, it becomes 0, and the debt is left for the next round.
+        """
         x, left = state
         most = jnp.zeros_like(x, shape=(size,)).at[of_col].max(x)
         own = jnp.where(x == most[of_col], indices(x), x.size)
@@ -224,5 +230,5 @@ def indices(x: Array) -> Array:
 
 
 def put(x: Array, index: Array | int, value: Array | int, when: Array | bool = True) -> Array:
-    """x[index] = value, as a select: XLA compiles a scatter to a loop on some platforms."""
+    """x[index] = value, by a select, because XLA compiles a scatter to a loop on some platforms."""
     return jnp.where((indices(x) == index) & when, value, x)

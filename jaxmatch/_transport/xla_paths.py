@@ -39,7 +39,7 @@ class Search(NamedTuple):
     row_pred: Int[Array, " n"]
     row_flow: Int[Array, " n"]
     col_settled: Bool[Array, " m"]
-    col_tied: Bool[Array, " m"]  # whether it is joined to a scanned row by an arc with mass
+    col_tied: Bool[Array, " m"]  # whether an arc with mass joins the column to a scanned row
     col_dist: Float[Array, " m"]
     col_pred: Int[Array, " m"]
     col_flow: Int[Array, " m"]
@@ -53,7 +53,9 @@ class Search(NamedTuple):
 
 
 def move(c: Float[Array, "n m"], supply: Int[Array, " n"], demand: Int[Array, " m"]) -> Search:
-    """Move all mass such that the cost is least. c is +inf for pairs without supply or demand.
+    """Moves all mass at the least total cost.
+
+    c must be +inf for each pair whose row has no supply or whose column has no demand.
 
     The loop ends for any numbers: a search scans each row and settles each column at most once, a
     walk leads from a node to one that was settled earlier, and a path moves at least one unit.
@@ -127,10 +129,10 @@ def _scan(c: Array, s: Search) -> Search:
 
 
 def _settle(s: Search) -> Search:
-    """Settle a column and the rows that send to it, or end the search.
+    """Settle a column and the rows that send mass to it, or end the search.
 
     Among ties, columns of the current tree come first. Once the whole tree is settled, the search
-    ends if a settled column has room. Otherwise it goes on to the nearest column.
+    ends if a settled column has room. Otherwise the nearest column is settled.
     """
     tied = s.col_tied & ~s.col_settled
     complete = ~tied.any() & ~(s.row_settled & ~s.row_scanned).any()
@@ -178,8 +180,9 @@ def _walk(s: Search) -> Search:
 def _augment(s: Search) -> Search:
     """Move as much as the path can take, and start the next search.
 
-    Settled trees get a new root: the parent of a node becomes its predecessor in the search. Arcs
-    without mass are dropped, including those by which the search entered trees off the path.
+    In settled trees, the predecessor of a node in the search becomes its parent. Then arcs without
+    mass are dropped. These include the arcs by which the search entered trees that are not on the
+    path.
     """
     row_flow = s.row_flow - jnp.where(s.row_on_path, s.least, 0)
     col_flow = s.col_flow + jnp.where(s.col_on_path, s.least, 0)

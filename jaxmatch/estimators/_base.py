@@ -29,9 +29,9 @@ class Estimator(EqualByValue, abc.ABC):
 
     The exact derivative is 0 or undefined.
 
-    An estimator is a frozen dataclass and a pytree. Its strengths are leaves: they may be traced,
-    and may hold one number per problem of the batch. No gradient flows to them. If a rule divides
-    by a strength, and that strength is 0, the gradient is 0.
+    An estimator is a frozen dataclass and a pytree. Its strengths, such as a step or the scale of
+    noise, are leaves: they may be traced, and may hold one number per problem of the batch. No
+    gradient flows to them. If a rule divides by a strength that is 0, the gradient is 0.
     """
 
     needs_key = False
@@ -94,7 +94,7 @@ class Estimator(EqualByValue, abc.ABC):
     def _prepare(
         self, oracle: LinearOracle, cost: ArrayLike, key: Any, state: Any = None
     ) -> tuple[Self, Array, LinearOracle]:
-        """The rule without gradient to its leaves, the prepared costs, and the prepared oracle."""
+        """The rule, with constants as leaves; the prepared costs; and the prepared oracle."""
         oracle, (prepared,) = prepare(oracle, cost=cost)
         if self.needs_key and key is None:
             raise ValueError(
@@ -138,7 +138,7 @@ def prepare(oracle: LinearOracle, **arrays: ArrayLike) -> tuple[LinearOracle, li
 
 
 def loss_dtype(*costs: ArrayLike) -> jnp.dtype:
-    """The dtype of a loss of these costs: float32 for integers."""
+    """The dtype of a loss of these costs: at least float32, and float32 for integers."""
     return common_dtype(jnp.float32, *map(_dtype_of, costs))
 
 
@@ -177,7 +177,8 @@ def forbid_second_derivative(x: Array) -> Array:
 def depending_on(x: Array, cost: Array) -> Array:
     """Returns x + 0 · cost, so that JAX also differentiates the costs.
 
-    Otherwise JAX would skip `forbid_second_derivative(cost)` if x does not depend on the costs.
+    Without this term, if x does not depend on the costs, JAX never differentiates
+    `forbid_second_derivative(cost)`. Then a second derivative would be 0 instead of an error.
     """
     return x + 0 * jnp.where(jnp.isfinite(cost), cost, 0)
 

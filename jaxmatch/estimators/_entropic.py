@@ -43,7 +43,7 @@ class Entropic(Estimator):
      [-0.119  0.119]]
 
     - `strength`: ε > 0, a number or one per problem, in units of the costs.
-    - `max_iterations`: the limit of Sinkhorn iterations, after at most 150 that cool down to ε.
+    - `max_iterations`: the limit on iterations at ε. Before them, up to 150 others cool down to ε.
       Random costs in [0, 1] with 100 rows take 10 at ε = 0.1 and about 500 at ε = 0.001. The number
       depends more on the costs than on the size: of 64 problems with 20 rows, all converge at
       ε = 0.01 and 57 at ε = 0.003.
@@ -51,7 +51,7 @@ class Entropic(Estimator):
       to rounding. float32 reaches about 1e-6.
 
     In rectangular problems each row or column that may stay unmatched has a slack, for instance
-    `s_j = 1 − Σ_i P_ij` if there are more columns than rows. Slack costs 0, and its entropy counts.
+    `s_j = 1 − Σ_i P_ij` if there are more columns than rows. Slack has cost 0, but adds entropy.
     The result is the same as with padding to a square problem: the shorter side sums to one, the
     longer side to at most one. With `may_stay_unmatched` each row sums to one, including its entry
     in the last column. The last column may have any sum, every other column a sum of at most one.
@@ -137,7 +137,7 @@ def _with_slack(oracle: LinearOracle, x: Array, value: ArrayLike = 0) -> Array:
 
 @jax.custom_jvp
 def _plan(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array, "... n+1 m+1"]:
-    """The plan with slack; the corner is 1 if the problem was solved, else all entries are 0."""
+    """The plan with slack. The last entry is 1 if the problem was solved, or else all are 0."""
     sinkhorn = _sinkhorn()
     *batch, _, _ = cost.shape
     cost, strength = lax.stop_gradient(cost), _strength(rule, oracle, cost)
@@ -182,8 +182,8 @@ def _strength(rule: Entropic, oracle: LinearOracle, cost: Array) -> Float[Array,
 def _reduced(
     oracle: LinearOracle, cost: Array, exact: Assignment
 ) -> tuple[Array, Bool[Array, "..."], Bool[Array, "..."], Array]:
-    """The costs with slack, reduced by exact prices; the exact solution; the allowed entries; and
-    the number of rows minus the number of columns."""
+    """Returns the costs with slack, reduced by exact prices; the exact solution with slack, as a
+    0-1 matrix; which entries exist; and the number of rows minus the number of columns."""
     row_mask, col_mask = oracle.data
     u, v = exact.row_dual, exact.col_dual
     rows = jnp.broadcast_to(True if row_mask is None else row_mask, u.shape)
@@ -214,9 +214,9 @@ def _and_slack(x: Array, last: ArrayLike) -> Array:
 
 @_plan.defjvp
 def _plan_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """`dP = P (du_i + dv_j − dC) / ε`, where the price changes du, dv preserve all sums.
+    """`dP = P (du_i + dv_j − dC) / ε`, where the price changes du and dv keep all sums of P fixed.
 
-    The formula contains the plan itself, so that higher derivatives are exact too.
+    The formula contains the plan P itself, so that higher derivatives are exact too.
     """
     rule, oracle, cost = primals
     plan = _plan(rule, oracle, cost)
@@ -238,15 +238,16 @@ def _prices(plan: Array, product: Array) -> tuple[Array, Array]:
     of_rows, of_cols = product[..., :-1, :].sum(-1), product[..., :, :-1].sum(-2)
     mass = real.sum(-2) + col_slack
     share = real / jnp.where(mass == 0, 1, mass)[..., None, :]
-    # Eliminating the column prices leaves a Laplacian between rows, plus terms for slack. The
-    # diagonal is a sum of positive numbers, so nothing cancels, even if the plan is almost 0 or 1.
+    # Eliminating the column prices leaves the Laplacian of a weighted graph of the rows, plus terms
+    # for slack. The diagonal is a sum of positive numbers, so nothing cancels, even if the entries
+    # of the plan are almost 0 or 1.
     weight = jnp.einsum("...ij,...kj->...ik", share, real, precision="highest")
     n = weight.shape[-1]
     weight = jnp.where(jnp.eye(n, dtype=bool), 0, weight)
     to_slack = row_slack + jnp.einsum("...ij,...j->...i", share, col_slack, precision="highest")
-    # The Laplacian is singular or almost singular: within a connected component, a constant can be
-    # added to the row prices and subtracted from the column prices. A small diagonal term makes
-    # the matrix positive definite.
+    # The Laplacian is singular or almost singular: in a connected component, nothing changes if a
+    # constant is added to the row prices and subtracted from the column prices. A small diagonal
+    # term makes the matrix positive definite.
     absent = (real.sum(-1) == 0).astype(plan.dtype)
     little = (n + 8) * jnp.finfo(plan.dtype).eps + absent
     diagonal = weight.sum(-1) + to_slack + little

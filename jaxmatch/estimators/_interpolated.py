@@ -30,7 +30,7 @@ from jaxmatch.estimators._sum_of_gamma import sum_of_gamma
 
 
 def _moved(oracle: LinearOracle, cost: Array, found: Solution, step: Array) -> Solution:
-    """The solution for `cost + step`, or `found` if that is equally good: ties give no gradient."""
+    """The solution for `cost + step`, or `found` if it is as good: ties then give no gradient."""
     moved = oracle.solve(cost + step, found.warm_start)
     return oracle.better(cost + step, found, moved)
 
@@ -45,7 +45,8 @@ def _interpolated_jvp(
 ) -> Array:
     """The difference quotient of the solution between `cost` and `cost + strength * tangent`.
 
-    `found`: the solution at `cost`. `central`: start at `cost - strength * tangent` instead.
+    `found`: the solution at `cost`. With `central` the quotient is between
+    `cost - strength * tangent` and `cost + strength * tangent`.
     """
     ahead = _moved(oracle, cost, found, strength * tangent)
     behind, width = found, strength
@@ -243,9 +244,9 @@ class AdaptiveImplicitMLE(ImplicitMLE):
     >>> gradient = jax.grad(loss)(cost, state)
     >>> state = rule.update(state, gradient)
 
-    - `update_step`: what `update` adds to α if the running mean of `AdaptiveState.density` is below
-      `target`, and otherwise subtracts from α.
-    - `decay`: the decay of the running mean.
+    - `update_step`: what `update` adds to α if `AdaptiveState.density` is below `target`, and
+      otherwise subtracts from α.
+    - `decay`: the decay of `AdaptiveState.density`, a running mean.
     - `target`: the wanted number of non-zero entries in the gradient of a problem.
     - All other fields: as in [`ImplicitMLE`][jaxmatch.estimators.ImplicitMLE], but `strength` is
       ignored.

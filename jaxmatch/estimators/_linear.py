@@ -62,7 +62,7 @@ def _std(oracle: LinearOracle, cost: Array, tangent: Array) -> Array:
     return _mean(oracle, cost, _norm(oracle, centered, _mean(oracle, cost, tangent)))
 
 
-# Each projection is a map of the costs that changes no solution. The table holds the jvps.
+# A projection maps costs to costs with the same solutions. The table holds the jvps of these maps.
 PROJECTIONS = {
     "invariant": _double_centering,
     "none": _keep,
@@ -80,10 +80,10 @@ class Identity(Estimator):
     Forward: the exact solution. Backward: minus the gradient of the loss, without another solve. So
     gradient descent lowers the cost of an entry if a larger entry would lower the loss.
 
-    - `projection`: the change of the costs that is removed from the gradient, as it changes no
-      solution. `"invariant"`: all that the oracle knows (for assignments, constants added to rows
-      and columns). `"mean"`: a constant added to all costs. `"norm"`: scaling. `"std"`: a constant
-      and scaling. `"none"`: nothing is removed.
+    - `projection`: which changes of the costs are removed from the gradient because they change no
+      solution. `"invariant"`: all such changes that the oracle knows (for assignments, constants
+      added to rows and columns). `"mean"`: a constant added to all costs. `"norm"`: scaling.
+      `"std"`: a constant and scaling. `"none"`: nothing is removed.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> rule, cost = jm.estimators.Identity(), jnp.array([[1.0, 2.0], [1.5, 1.0]])
@@ -154,7 +154,7 @@ class Perturbed(Estimator):
       and suits noise that is weak compared with the costs. `"none"`: no baseline.
     - `symmetric`: average the estimated Jacobian with its transpose, as the exact Jacobian is
       symmetric. This about halves the variance. Do not use it if the loss's gradient is large at
-      entries that no solution contains: such entries then add noise, and otherwise do not.
+      entries that no solution contains: with `symmetric`, and only then, these add noise.
 
     Beyond a few rows the estimated derivative is mostly noise: its variance grows with the number
     of costs and falls with M. The mean solution and `value` are accurate. So prefer

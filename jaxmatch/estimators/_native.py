@@ -18,7 +18,7 @@ from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
 
 
-# The limit on noisy costs in the workspace. One sample per problem is always allowed.
+# The limit on the noisy costs in a workspace, in bytes. One sample per problem is always allowed.
 _MOST_BYTES = 1 << 29
 
 
@@ -26,15 +26,16 @@ class PerturbedAssignments(NamedTuple):
     """The perturbed solutions of each problem."""
 
     total: Float[Array, "... n m"]  # how often each pair was chosen
-    col4row: Int[Array, "... samples n"]  # with `may_leave`: the last column for unmatched rows
+    col4row: Int[Array, "... samples n"]  # with `may_leave`, unmatched rows have the last column
     value: Float[Array, "... samples"]
     status: Int[Array, "... samples"]
 
 
 def noise(stream: UInt[Array, "... 4"], samples: int, entries: int, kind: str) -> Array:
-    """Noise `f32[..., samples, entries]`, on the CPU only. Elsewhere XLA compiles fast code for it.
+    """Noise `f32[..., samples, entries]`. The target exists for the CPU only.
 
-    `stream`: for each problem two key words, the first sample, and the position in the batch.
+    On other platforms the code that XLA compiles for noise is fast enough. `stream`: for each
+    problem two key words, the first sample, and the position in the batch.
     """
     result = Result((samples, entries), jnp.float32)
     return native_call("jaxmatch_noise", [stream], [result], core_dims=[1], noise=kind)[0]
@@ -118,8 +119,8 @@ def perturbed_jvp(
 def _at_once(cost: Array, samples: int) -> int:
     """The number of samples of each problem that the workspace holds at a time.
 
-    The whole batch needs at least 2,048 samples to fill a GPU, and more if they are small. The
-    memory limit may allow fewer.
+    The whole batch needs at least 2,048 samples to fill a GPU, and more if the problems are small.
+    The memory limit may allow fewer.
     """
     *batch, n, m = cost.shape
     bytes_each = 4 * n * m

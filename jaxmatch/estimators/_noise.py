@@ -46,7 +46,7 @@ class Noise(NamedTuple):
     score: Callable[[Array], Array]
 
 
-# Gumbel noise is negated: costs are minimised, scores are maximised.
+# Gumbel noise is negated: papers add it to scores, which are maximised, and costs are minimised.
 NOISES = {
     "normal": Noise(_normals, lambda z: z),
     "gumbel": Noise(_negative_gumbels, jnp.expm1),
@@ -54,7 +54,10 @@ NOISES = {
 
 
 def noise_streams(key: Any, batch: tuple[int, ...], entries: int) -> UInt[Array, "... 4"]:
-    """The stream of each problem: two key words, the first sample, the position in the batch."""
+    """The stream of each problem, which defines its noise.
+
+    It holds two key words, the index of the first sample, and the position in the batch.
+    """
     size = math.prod(batch)
     if not is_symbolic(batch) and size * entries >= 2**32:
         raise ValueError(f"Noise is made for fewer than 2^32 costs, got {size} times {entries}.")
@@ -122,7 +125,7 @@ def _made(
     pairs = -(-entries // 2)
     sample = first + last_iota(jnp.uint32, samples, first.ndim).swapaxes(-1, -2)
     pair = problem * jnp.uint32(pairs) + last_iota(jnp.uint32, pairs, problem.ndim)
-    # Exact, as float32 has a significand of 24 bits.
+    # Exact, as these numbers have at most 24 significant bits, like float32.
     u, v = (
         ((word >> 9).astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-23)
         for word in threefry(key0, key1, sample, pair)

@@ -27,8 +27,8 @@ from jaxmatch.estimators._equality import EqualByValue
 class Solution(NamedTuple):
     """The result of an oracle.
 
-    `y` has the shape of the costs and is 0 where `solved` is False. `warm_start` can start a solve
-    of similar costs. For assignments, `columns` is the column of each row, −1 for none.
+    `y` has the shape of the costs and is 0 where `solved` is False. `warm_start` can be passed to a
+    solve of similar costs. For assignments, `columns` is the column of each row, −1 for none.
     """
 
     y: Float[Array, "..."]
@@ -57,8 +57,8 @@ class LinearOracle(EqualByValue):
     - `sanitize(data, cost)`: sets the costs of masked entries to 0. None: there are no masks.
     - `extra_objective(data, y)`: a term of the objective besides `<cost, y>`. None: there is no
       such term.
-    - `assignments`: for oracles of assignments, how a solution is stored as the column of each row.
-      None: for all other oracles.
+    - `assignments`: for oracles of assignments, the object that solves them and stores solutions as
+      the column of each row. None: for all other oracles.
     """
 
     data: Any
@@ -291,7 +291,7 @@ def _center_twice(masks: Any, x: Array) -> Array:
 
 
 def _center_rows(masks: Any, x: Array) -> Array:
-    """Subtracts the mean of each row. In solutions, rows sum to 1 and columns to any number."""
+    """Subtracts the mean of each row. No solution changes, as all rows of a solution sum to 1."""
     exists = _exists(masks, x, 1)
     x = jnp.where(exists, x, 0)
     count = jnp.maximum(exists.sum(-1, keepdims=True), 1).astype(x.dtype)
@@ -334,7 +334,7 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
 
     `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), the cost of label 1 minus the
     cost of label 0, of either sign. `pairwise` is the cost of different labels at neighbouring
-    cells; it and `connectivity` are as in [`grid_cut`][jaxmatch.grid_cut].
+    cells. `pairwise` and `connectivity` are as in [`grid_cut`][jaxmatch.grid_cut].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.labelling_oracle(jnp.full((2, 1, 3), 2.0))
@@ -371,7 +371,7 @@ class _FindLabelling:
 
 @dataclasses.dataclass(frozen=True)
 class _Smoothness:
-    """The total cost of all neighbours that have different labels."""
+    """The total cost of all pairs of neighbours that have different labels."""
 
     connectivity: int | None
 

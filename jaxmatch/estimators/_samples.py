@@ -5,8 +5,8 @@ columns of each sample; the call for the derivative generates the same noise aga
 oracles all solutions are stored.
 
 The Jacobian of the mean is `E[y gᵀ] / σ`, where g is the score of the noise. The Jacobian is
-symmetric. So a tangent may be multiplied by an estimate of the Jacobian, or by the mean of the
-estimate and its transpose.
+symmetric. So its estimate may be replaced by the mean of the estimate and its transpose, which
+`Noisy.symmetric` selects.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jaxmatch.estimators._noise import (
 from jaxmatch.estimators._oracle import Columns, LinearOracle
 
 
-_MOST_NOISE = 2**24  # limit of numbers generated at a time; one sample is always allowed
+_MOST_NOISE = 2**24  # limit on random numbers in memory at a time; one sample is always allowed
 
 
 class Noisy(NamedTuple):
@@ -157,7 +157,7 @@ def _perturbed_assignments(
         )
         fits = _native.fits_perturbed(cost)
         cpu, cuda = (partial(native, platform=p) if fits else None for p in ("cpu", "cuda"))
-        # For CUDA, the number of samples that fit into memory is computed from the shape.
+        # The CUDA target needs a known shape: it decides how many samples are in memory at a time.
         cuda = None if is_symbolic(cost.shape) else cuda
         composed = partial(_compose, assignments, samples, kind)
         return by_platform(composed, streams, strength, cost, *masks, cpu=cpu, cuda=cuda)

@@ -1,4 +1,4 @@
-"""Entropic plans by OTT-JAX's Sinkhorn iterations. The only file that imports `ott`.
+"""Entropic plans by OTT-JAX's Sinkhorn iterations. No other file imports `ott`.
 
 A problem is a matrix `[n + 1, m + 1]`. The last column is the slack of rows, and the last row is
 the slack of columns. These two may have any sum. Every other row and column sums to one, including
@@ -67,8 +67,8 @@ def entropic_plans(
 
     Exact prices lie on the boundary of the set of nearly optimal prices, and Sinkhorn iterations
     leave this boundary slowly. So a first run starts at a large strength, where prices are central,
-    and cools down. A second run solves the costs reduced by the prices of the first run. This keeps
-    its potentials small, and with them the rounding errors.
+    and cools down. A second run solves the problem with costs reduced by the prices of the first
+    run. This keeps the potentials of the second run small, and so its rounding errors.
     """
     # OTT-JAX relies on implicit promotion.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -145,10 +145,10 @@ class _Momentum(acceleration.Momentum):
 class _WithSlack(geometry.Geometry):
     """Costs of strength 1 whose last row and last column are slack of any sum.
 
-    Slack has no price: the potentials of its row and column are opposite numbers −x and x. In the
-    end any x is valid: the plan does not change if x is added to the potentials of all other rows,
-    subtracted from those of all other columns, and then set to 0. During the iterations, x is
-    chosen so that the total slack of rows and of columns balances. This x has a closed form.
+    Slack has no price: the potentials of its row and column are opposite numbers −x and x. Any x is
+    valid for the final plan. The same plan has potentials with x = 0: they are greater by x for all
+    other rows, and smaller by x for all other columns. During the iterations, x is chosen such that
+    the total slack of rows and the total slack of columns balance. This x has a closed form.
     """
 
     def __init__(self, cost_matrix: Array, heat: Array, excess: Array) -> None:
@@ -167,7 +167,7 @@ class _WithSlack(geometry.Geometry):
         return jnp.isfinite(self.cost_matrix).any(axis).at[-1].set(False)
 
     def plan(self, f: Array, g: Array) -> Float[Array, "n+1 m+1"]:
-        """The plan for potentials g. It updates f first, which makes the row sums exact."""
+        """The plan for potentials g, after an update of f, which makes the row sums exact."""
         f = self.update_potential(f, g, jnp.zeros_like(f), axis=1)
         return jnp.exp(self._center(f, g))
 
@@ -187,16 +187,17 @@ class _WithSlack(geometry.Geometry):
         return new.at[-1].set(heat * self._balance((f - mean) / heat, new / heat, heat))
 
     def marginal_from_potentials(self, f: Array, g: Array, axis: int = 0) -> Array:
-        """The sums of a plan, to compute the error; 1 for slack, which may have any sum.
+        """The column sums (axis 0) or row sums (axis 1) of the plan.
 
-        The cooling run does not update f first, so its sums include the error of f.
+        Slack may have any sum, so it gets 1 (no error). In the cooling run f is not updated before
+        the plan is summed, so the sums include the error of f.
         """
         plan = jnp.where(self.heat > 1, jnp.exp(self._center(f, g)), self.plan(f, g))
         return jnp.where(self.exists(axis), plan.sum(axis), 1)
 
     def _balance(self, f: Array, g: Array, heat: Array) -> Array:
         """The x for which the total slack of rows, R exp(x), minus the total slack of columns,
-        C exp(−x), is the excess of rows. Computed in logarithms, as R and C may be tiny."""
+        C exp(−x), is `excess`. Computed in logarithms, as R and C may be tiny."""
         cost = self.cost_matrix / heat
         rows = jax.scipy.special.logsumexp(f[:-1] - cost[:-1, -1])
         cols = jax.scipy.special.logsumexp(g[:-1] - cost[-1, :-1])

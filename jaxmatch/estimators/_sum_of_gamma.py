@@ -1,8 +1,8 @@
 """Noise whose sum over κ entries is nearly Gumbel (Niepert et al., NeurIPS 2021, section 3.3).
 
 The noise is `(Σ_i Gamma(1/κ, κ/i) − log terms) / κ` over i = 1 … terms, with Gamma(shape, scale).
-Its quantile function maps one uniform number to one number of noise. Drawing `terms` gamma
-variables instead would take a hundred times as long as the solves.
+The quantile function maps one uniform number to one number of noise. Drawing `terms` gamma
+variables for each number instead would take a hundred times as long as the solves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def sum_of_gamma(u: Float[Array, "..."], kappa: float) -> Float[Array, "..."]:
 def _quantiles(kappa: float, size: int = 2049) -> np.ndarray:
     """Quantiles at evenly spaced logits, by inverse interpolation of the distribution function."""
     shape = 1 / kappa
-    # The range leaves out at most 2^-25 of the probability at the lower end, and less at the upper.
+    # The range leaves out at most 2^-25 of the probability at the lower end, and less at the upper
+    # end.
     least = math.exp((-25 * math.log(2) + math.lgamma(1 + _TERMS * shape)) / (_TERMS * shape))
     x = np.geomspace(least / 100, 40 * max(1, shape), 6000)
     below = np.maximum.accumulate(np.clip(_distribution(x, shape), 1e-12, 1 - 1e-12))

@@ -35,7 +35,7 @@ class StructuredLoss:
 def over_allowed(cost: Array, *others: Array) -> Array:
     """Costs with +inf where any of `others` is +inf.
 
-    Otherwise differences of costs would be −inf or NaN there.
+    Without this, differences of costs would be −inf or NaN there.
     """
     forbidden = partial(jnp.equal, jnp.inf)
     for other in others:
@@ -56,7 +56,7 @@ def difference(oracle: LinearOracle, cost: Array, y: Array, other: Array) -> Flo
 
 
 def extra_objective(oracle: LinearOracle, y: Array) -> Array:
-    """The term of the objective besides `<cost, y>`, or 0. Without gradient."""
+    """The term of the objective besides `<cost, y>`, or 0. It has no gradient."""
     if oracle.extra_objective is None:
         return jnp.zeros((), y.dtype)
     return lax.stop_gradient(oracle.extra_objective(oracle.data, y))
@@ -75,7 +75,10 @@ def counted(loss: Array) -> StructuredLoss:
 def piecewise_linear(
     rule: Callable[..., tuple[Array, Array]], oracle: LinearOracle, cost: Array, rest: Any
 ) -> Array:
-    """The loss that `rule` returns together with its gradient; NaN if a solve failed."""
+    """The loss that `rule` returns with its gradient, as a differentiable function of the costs.
+
+    NaN if a solve failed.
+    """
     return rule(oracle, cost, *rest)[0]
 
 

@@ -13,7 +13,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int
 
 
 class Side:
-    """The weights and the mask of one of the two distributions; errors contain `name`."""
+    """The weights and the mask of one of the two distributions; `name` is for error messages."""
 
     def __init__(
         self,

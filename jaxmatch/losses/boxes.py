@@ -187,5 +187,5 @@ def _intersection_union(
 def _ratio(part: Float[Array, "..."], whole: Float[Array, "..."]) -> Float[Array, "..."]:
     """part / whole. Value and gradient are 0 where the whole is empty."""
     xp, empty = module_of(part, whole), whole <= 0
-    # The inner `where` keeps 0/0 out of the gradient, the outer `where` out of the value.
+    # The inner `where` keeps 0/0 out of the gradient. The outer `where` keeps it out of the value.
     return xp.where(empty, 0, part / xp.where(empty, 1, whole))

@@ -69,8 +69,8 @@ class DetectionCriterion:
     - `classification`: `"cross_entropy"`, the softmax of DETR, whose last class is "no object"; or
       `"focal"`, a sigmoid per class with focal loss, as in Deformable DETR.
     - `cost_class`: the weight of the class term in the matching cost. The term is minus the
-      probability of the target's class. With `"focal"` it is the focal loss if that class is
-      present, minus the focal loss if it is absent.
+      probability of the target's class. With `"focal"` it is the focal loss of that class for
+      target 1, minus its focal loss for target 0.
     - `cost_l1`: the weight of the L1 distance of the `cxcywh` boxes in the matching cost.
     - `cost_giou`: the weight of minus the generalised IoU of the boxes in the matching cost.
     - `loss_class`, `loss_l1`, `loss_giou`: weights of the parts in `total`.

@@ -145,7 +145,7 @@ def negative_si_snr(
     dtype = float_dtype(o, t)
     o, t = same_rank(*(_unit(x.astype(dtype), zero_mean) for x in (o, t)))
     cosine = jnp.matmul(o, t.swapaxes(-1, -2), precision=lax.Precision.HIGHEST)
-    # The noise is also 1 - cosine^2, which suffers from cancellation for good outputs.
+    # The energy of `rest` equals 1 - cosine^2, but that expression cancels for good outputs.
     rest = o[..., :, None, :] - cosine[..., None] * t[..., None, :, :]
     silent = (o == 0).all(-1)[..., :, None] | (t == 0).all(-1)[..., None, :]
     noise = jnp.where(silent, 1, (rest**2).sum(-1))

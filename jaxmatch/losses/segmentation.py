@@ -45,7 +45,7 @@ def sigmoid_mask_cost(
     not all you need for semantic segmentation* (MaskFormer), NeurIPS 2021.
     """
     logits, masks = _as_floats(logits, masks)
-    # All terms are positive, so nothing cancels; `softplus(x) - x t` would, for large logits.
+    # All terms are positive, so nothing cancels. In `softplus(x) - x t` large logits would cancel.
     inside, outside = jax.nn.softplus(-logits), jax.nn.softplus(logits)
     total = _product(inside, masks) + _product(outside, 1 - masks)
     return total / max(logits.shape[-1], 1)

@@ -5,7 +5,8 @@ The problems are `min_y <cost, y>` over a finite set, given by a
 
 - C are the true costs, and Ĉ the predicted costs;
 - y(C) is the solution for costs C, and z(C) = <C, y(C)> is the optimum;
-- `<·, y>` includes all other terms of the objective, such as the smoothness of `labelling_oracle`.
+- `<·, y>` stands for the whole objective of an oracle, with additional terms such as the smoothness
+  of `labelling_oracle` (the cost of different labels at neighbouring cells).
 """
 
 from __future__ import annotations
@@ -78,15 +79,15 @@ def fenchel_young_loss(
     - `oracle`: solves the problem.
     - `cost`: `[..., *problem]`, the predicted costs Ĉ; +inf forbids an entry.
     - `target`: `[..., *problem]`, the wanted solution y*, or a mean of several. No gradient flows
-      to it. For `labelling_oracle` the smoothness of a mean is computed from rounded labels (1
-      above 0.5). The loss is then off by a constant and may be negative; its gradient is correct.
+      to it. For a mean, the smoothness term of `labelling_oracle` is computed from labels rounded
+      to 0 or 1. So the loss is off by a constant and may be negative, but its gradient is correct.
     - `estimator`: has a smoothed `value`: [`Perturbed`][jaxmatch.estimators.Perturbed] or, for
       assignments, [`Entropic`][jaxmatch.estimators.Entropic].
     - `key`: a `jax.random` key, if the estimator draws noise.
 
     **Returns:** a [`StructuredLoss`][jaxmatch.losses.StructuredLoss], in float32 for 16-bit floats
-    and integers. It omits a constant, the convex conjugate of −z_σ at −y*. With noise of mean 0 its
-    expectation is at least 0, but with few samples it may be negative. With `Entropic` and a
+    and integers. The loss omits a constant, the convex conjugate of −z_σ at −y*. With noise of mean
+    0 its expectation is at least 0, but with few samples it may be negative. With `Entropic` and a
     solution as target, the constant is 0 and the loss is at least 0, up to `threshold`.
 
     **Status:** if a solve fails, or the target is not finite or contains a forbidden entry, loss
@@ -161,7 +162,7 @@ def spo_plus_loss(
 
     **Time and memory:** two solves, the second with a warm start from the first; one solve if
     `true_solution` is given. The gradient needs no further solve. Equal costs give equal
-    solutions, also if there are ties.
+    solutions, even if several are optimal.
 
     **Raises:** `TypeError` if `oracle` has another type, `ValueError` for shapes that do not fit.
 
@@ -188,7 +189,7 @@ def _spo_plus(
 ) -> tuple[Array, Array]:
     reflected = over_allowed(2 * cost - true_cost, cost, true_cost)
     found = oracle.solve(reflected, best.warm_start)
-    # The last two terms of the formula add up to <2Ĉ − C, y(C)>.
+    # In the documented formula, 2<Ĉ, y(C)> − z(C) is <2Ĉ − C, y(C)>.
     loss = difference(oracle, reflected, best.y, found.y)
     return jnp.where(best.solved & found.solved, loss, jnp.nan), 2 * (best.y - found.y)
 
@@ -206,8 +207,8 @@ def perturbation_gradient_loss(
     """The difference quotient of the optimum along the true costs: a continuous decision cost.
 
     The loss is `(z(Ĉ) − z(Ĉ − σC)) / σ`, with the gradient `(y(Ĉ) − y(Ĉ − σC)) / σ`. With a smaller
-    σ the loss is smaller, and its limit is `<C, y(Ĉ)>`, the true cost of the decision, without the
-    smoothness term of `labelling_oracle`. The loss is not convex.
+    σ the loss is smaller. For σ → 0 it tends to `<C, y(Ĉ)>`, the true cost of the decision, without
+    the smoothness term of `labelling_oracle`. The loss is not convex.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.assignment_oracle()
@@ -288,7 +289,8 @@ def _difference(
     usable = first.solved & last.solved & (width > 0)
     width = jnp.where(width > 0, width, 1)
     gradient = (y - far) / per_problem(oracle, width, cost)
-    # Expanded, so that entries in which the solutions agree do not cause cancellation.
+    # The documented formula, expanded so that entries in which the solutions agree drop out instead
+    # of cancelling.
     mean = (
         per_problem(oracle, ahead, cost) * y + per_problem(oracle, behind, cost) * far
     ) / per_problem(oracle, width, cost)
@@ -329,8 +331,8 @@ def regret(
     - `cost`: `[..., *problem]`, the predicted costs Ĉ.
     - `true_cost`: `[..., *problem]`, the true costs C. No gradient flows to it.
     - `estimator`: one of [`jaxmatch.estimators`][jaxmatch.estimators]. Its solution is used as
-      y(Ĉ); some estimators return a mean of several solutions. For `labelling_oracle` the
-      smoothness of a mean is computed from rounded labels.
+      y(Ĉ); some estimators return a mean of several solutions. For a mean, the smoothness term
+      of `labelling_oracle` is computed from labels rounded to 0 or 1.
     - `key`, `state`: as in [`Estimator.solution`][jaxmatch.estimators.Estimator.solution].
 
     An entry that is +inf in one of the two costs is forbidden in both.
@@ -361,7 +363,7 @@ def regret(
     dtype = loss_dtype(cost, true_cost)
     converted, (cost, true_cost) = prepare(oracle, cost=cost, true_cost=true_cost)
     true_cost = lax.stop_gradient(true_cost)
-    # This comes before the estimator, so that forbidden entries get no gradient.
+    # Entries are forbidden before the estimator is called, so that they get no gradient.
     cost, true_cost = (over_allowed(x, cost, true_cost) for x in (cost, true_cost))
     best, found = converted.solve(true_cost), converted.solve(cost)
     if estimator is None:
@@ -371,7 +373,8 @@ def regret(
     optimum = objective(converted, true_cost, best.y)
     lost = difference(converted, true_cost, lax.stop_gradient(y), best.y)
     used = best.solved & found.solved & jnp.isfinite(optimum) & jnp.isfinite(lost)
-    # The derivative of <C, y> with respect to y is C, but that of `dot` is 0 where y is 0.
+    # The derivative of <C, y> with respect to y is C. `oracle.dot` has derivative 0 where y is 0.
+    # So the product is formed here.
     counts = converted.per_problem(used) & jnp.isfinite(true_cost)
     through = jnp.where(counts, true_cost, 0) * (y - lax.stop_gradient(y))
     value = jnp.where(used, jnp.maximum(lost, 0), 0) + through.sum(converted.axes)

@@ -40,7 +40,7 @@ def earth_mover_distance(
     y_mask: ArrayLike | None = None,
     method: str = "auto",
 ) -> Float[Array, "..."]:
-    """The least mean cost of moving one cloud of points onto another: earth mover's distance.
+    """The earth mover's distance: the least mean cost of moving one cloud of points onto another.
 
     The cost is exact, without regularisation. The weights of each cloud are scaled to sum to 1. All
     leading axes are batch: one native call solves all problems. For the loss of a batch use
@@ -75,9 +75,9 @@ def earth_mover_distance(
     unmasked point of positive weight.
 
     **Gradient:** for points, and for all arrays that `metric` closes over, the gradient of the
-    costs at a fixed plan; for weights, the duals. With `"euclidean"` the gradient of pairs at the
-    same place is 0. Second derivatives treat the plan as fixed. Mixed second derivatives, with
-    respect to points and weights, are an error.
+    costs at a fixed plan; for weights, the duals. With `"euclidean"` the distance of two points
+    at the same place has gradient 0. Second derivatives treat the plan as fixed. Mixed second
+    derivatives, with respect to points and weights, are an error.
 
     **Raises:** `ValueError` for shapes that do not fit, empty clouds, and unknown names.
 
@@ -131,11 +131,14 @@ def earth_mover_distance(
 def _value_jvp(
     problem: tuple[Array, Array], tangents: tuple[Array, Array], solution: tuple[Array, Array]
 ) -> Float[Array, "..."]:
-    """The derivative: along points from the costs of moved pairs, along weights from the solver."""
+    """The derivative.
+
+    For points it comes from the costs of moved pairs, for weights from the result of the solver.
+    """
     (pairs, value), (share, used) = problem, solution
     dot = jnp.zeros_like(value)
     if not is_constant(tangents[0]):
-        # `where` around both factors: its transpose blocks NaN cotangents and 0 times infinity.
+        # `where` around both factors, because its transpose blocks NaN cotangents and 0 · ∞.
         plan = jnp.where(used, fixed_along(share, value, ACROSS), 0)
         dot += (plan * jnp.where(used, tangents[0], 0)).sum(-1)
     if not is_constant(tangents[1]):
@@ -210,7 +213,7 @@ def _costs(x: Array, y: Array, metric: _Metric) -> Array:
 def _pair_costs(
     x: Array, y: Array, rows: Int[Array, "... k"], cols: Int[Array, "... k"], metric: _Metric
 ) -> Float[Array, "... k"]:
-    """The costs of pairs. An index −1 is replaced by the first pair, to keep derivatives finite."""
+    """The costs of pairs. Pairs of index −1 become the first pair, to keep derivatives finite."""
 
     def ends(points: Array, index: Array) -> Array:
         points = jnp.broadcast_to(points, (*index.shape[:-1], *points.shape[-2:]))

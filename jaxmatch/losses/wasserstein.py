@@ -75,7 +75,7 @@ def wasserstein_1d(
     else:
         x, y, a, b = (_expand(z, batch).astype(x.dtype) for z in (x, y, a, b))
         value = _quantile_integral(x, a, y, b, p)
-    # `far` may be float64: NumPy's `where` of two Python floats is.
+    # `far` may be float64, because NumPy's `where` returns float64 for two Python floats.
     return xp.where(sound, xp.where(finite, value, far.astype(value.dtype)), xp.nan)
 
 

@@ -1,7 +1,7 @@
-// Start duals by an auction with epsilon scaling (Bertsekas 1988): one free row after another bids
-// for its best column. A scale is a phase with its own epsilon. It ends once few rows are free,
-// because the last free rows would bid against each other for long. Searches match these rows
-// later.
+// Finds start duals by an auction with epsilon scaling (Bertsekas 1988): one free row after another
+// bids for its best column. A scale is a phase of the auction in which epsilon is constant. A scale
+// ends once few rows are free, because the last free rows would outbid each other many times. The
+// solver keeps only the duals of the auction: row reduction and searches then match the rows anew.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -29,18 +29,19 @@ typename S::Acc reduced_spread(const S& s) {
 }
 
 // The state of an auction. Columns that stay unmatched must have the greatest dual, `top`.
-// Conceptually, identical extra rows hold them at cost 0. If rows may be dropped, each row also has
-// a private column. Its cost is the unmatched cost of the row, and its dual is `top`. A dropped row
-// holds its private column.
+// Conceptually, each of these columns is held by an extra row, whose cost is 0 in every column. All
+// extra rows are identical. If rows may be dropped, each row also has a private column. Its cost is
+// the unmatched cost of the row, and its dual is `top`. A dropped row holds its private column;
+// extra rows hold the other private columns.
 //
-// s.next_best[i] is a lower bound on what row i would pay if it gave up its present column. It
-// stays valid because v only falls.
+// A row pays the reduced cost of the column that it holds. s.next_best[i] is a lower bound on what
+// row i would pay if it gave up its present column. This bound stays valid because v only falls.
 template <class S>
 struct Auction {
   using Acc = typename S::Acc;
   S& s;
   Acc epsilon = 0, top = 0, step = 0, next_step = 0;
-  int32_t first = 0, free_count = 0;  // start and length of the ring s.free_rows
+  int32_t first = 0, free_count = 0;  // start and length of the ring buffer s.free_rows
 
   Acc leave(int32_t i) const { return s.leave(i) - top; }
 
@@ -56,7 +57,8 @@ struct Auction {
     s.free_rows[last < s.rows ? last : last - s.rows] = i;
   }
 
-  // Begins a scale: frees the rows that pay over epsilon more than their cheapest choice costs.
+  // Begins a scale with epsilon = `size`. Frees the rows that pay more than the cost of their
+  // cheapest choice plus epsilon.
   void begin(Acc size) {
     epsilon = step = next_step = size;
     first = free_count = 0;
@@ -78,7 +80,8 @@ struct Auction {
   void bid(int32_t i) {
     s.poll.after(s.cols);
     const auto two = two_least(s, i);
-    if (!(two.first < kInfinity<Acc>) && !(s.leave(i) < kInfinity<Acc>)) return;  // no choice
+    if (!(two.first < kInfinity<Acc>) && !(s.leave(i) < kInfinity<Acc>))
+      return;  // the problem is infeasible
     if (!(leave(i) > two.first)) {
       s.col4row[i] = kDropped;
       s.next_best[i] = two.first;
@@ -92,9 +95,10 @@ struct Auction {
     s.col4row[i] = two.col;
     if (displaced != kNone) add_free(displaced);
   }
-  // If more than `few` of the identical extra rows lack a column, all extra rows bid together:
-  // `top` falls, by steps that grow like Fibonacci numbers. Rows that now pay over epsilon more
-  // than another choice costs become free. Returns false if at most `few` extra rows lack a column.
+  // If more than `few` of the identical extra rows lack a column, all extra rows bid together: they
+  // lower `top`, by steps that grow like Fibonacci numbers. Rows that now pay more than the cost of
+  // another choice plus epsilon become free. Returns false if at most `few` extra rows lack a
+  // column.
   bool lower_top(int32_t few) {
     int32_t lacking = -free_count;
     for (int32_t j = 0; j < s.cols; ++j) lacking += s.row4col[j] == kNone && s.v[j] < top;
@@ -113,8 +117,8 @@ struct Auction {
     for (int32_t j = 0; j < s.cols; ++j) s.v[j] = s.v[j] < top ? s.v[j] : top;
     return true;
   }
-  // Bids until few rows are free. Returns false once a limit on bids is reached, because rows of an
-  // infeasible problem would bid forever.
+  // Runs the scale with epsilon = `size`: rows bid until few of them are free. Returns false once a
+  // limit on bids is reached, because rows of an infeasible problem would bid forever.
   bool run_scale(Acc size) {
     constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64;
     const int32_t few = s.rows / kStopPart > kFewest ? s.rows / kStopPart : kFewest;
@@ -131,18 +135,19 @@ struct Auction {
 };
 
 // Lowers v by an auction that starts from the present duals and pairs. Then unmatches all rows.
-// Unless `unit` is 0, all v stay multiples of it. Returns the dual that unmatched columns must
+// Unless `unit` is 0, all v stay multiples of `unit`. Returns the dual that unmatched columns must
 // have.
 template <class S>
 typename S::Acc auction(S& s, double unit) {
   using Acc = typename S::Acc;
-  // The first and the last epsilon are fractions of the spread.
+  // The first and the last epsilon are these fractions of the spread of the reduced costs.
   constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-6;
   const double spread = double(reduced_spread(s));
   Auction<S> bidding{s};
   const double last = spread * kLast > unit / 2 ? spread * kLast : unit / 2;
   for (double size = spread * kFirst; spread < __builtin_inf(); size *= kFactor) {
-    // From 2^53 units on, every double is a multiple of the unit.
+    // Rounds epsilon up to a multiple of the unit. From 2^53 units on, every double is a multiple
+    // of the unit.
     const bool rounds = unit > 0 && size / unit < 0x1p53;
     const Acc epsilon = Acc(rounds ? ceil(size / unit) * unit : size);
     if (!(epsilon > 0) || !bidding.run_scale(epsilon) || size <= last) break;

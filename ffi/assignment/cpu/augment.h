@@ -2,8 +2,10 @@
 // one free row, then a dual update on the settled columns only.
 //
 // A path may end at a free column, or at a row that is dropped at its unmatched cost. `bound` is
-// the length of the best complete path so far. Columns at `bound` or farther are never scanned.
-// With `label[j] = v_j + min(dist_j, bound)`, the test of an edge is one comparison.
+// the length of the best complete path so far. Rows of columns at distance `bound` or more are
+// never scanned. A path of length C_ij - v_j - h to column j (h as in relax_row()) is useful if it
+// is shorter than `dist[j]` and `bound`. With `label[j] = v_j + min(dist_j, bound)`, the test is
+// only C_ij - h < label[j].
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -121,8 +123,8 @@ void relax_row(S& s, Search<typename S::Acc>& search, int32_t i, typename S::Acc
   if (search.bound < old_bound) tighten_labels(s, search.bound);
 }
 
-// Returns the least key of the open list. If it is below the bound, moves all columns with this key
-// to the end of `settled`.
+// Returns the least distance in the open list. If this distance is below the bound, moves all open
+// columns at this distance from the open list to the end of `settled`.
 template <class S>
 typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   using L = typename S::Lanes;
@@ -150,8 +152,8 @@ typename S::Acc settle_nearest(S& s, Search<typename S::Acc>& search) {
   return nearest;
 }
 
-// Extends the tree until no open column is nearer than the end of the best path. Returns false if
-// there is no path.
+// Extends the tree of shortest paths until no open column is nearer than `bound`. Returns false if
+// it has found no complete path.
 template <class S>
 bool search_path(S& s, Search<typename S::Acc>& search) {
   int32_t scanned = search.settled;
@@ -167,7 +169,7 @@ bool search_path(S& s, Search<typename S::Acc>& search) {
   return search.bound < kInfinity<typename S::Acc>;
 }
 
-// Updates the duals so that settled columns stay tight, and clears the open list.
+// Lowers the duals of settled columns so that matched pairs stay tight, and clears the open list.
 template <class S>
 void close_search(S& s, Search<typename S::Acc>& search) {
   for (int32_t k = 0; k < search.settled; ++k) {
@@ -177,11 +179,12 @@ void close_search(S& s, Search<typename S::Acc>& search) {
   while (search.open > 0) close_column(s, search, search.open - 1);
 }
 
-// Flips the pairs along the path that the search from row `root` found.
+// Flips the pairs along the path that the search from row `root` found: each column of the path is
+// matched to the row before it.
 template <class S>
 void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
   int32_t j = search.end_col;
-  if (j == kNone) {  // drop a row, and give its column to the row before it on the path
+  if (j == kNone) {  // drop the last row of the path; the row before gets its column
     j = s.col4row[search.end_row];
     s.col4row[search.end_row] = kDropped;
     if (search.end_row == root) return;
@@ -200,8 +203,9 @@ void augment(S& s, const Search<typename S::Acc>& search, int32_t root) {
 
 enum class Searched { kAll, kInfeasible, kOverBudget };
 
-// Matches every free row along a shortest path, until searches have scanned `budget` rows.
-// kInfeasible: a row that must be matched cannot be matched.
+// Matches or drops the first `free_count` free rows, each along a shortest path. Returns
+// kOverBudget if searches have scanned `budget` rows before all rows are done. Returns kInfeasible
+// if a row can neither be matched nor dropped.
 template <class S>
 Searched augment_rows(S& s, int32_t free_count, int64_t budget) {
   Search<typename S::Acc> search;

@@ -1,7 +1,8 @@
 // Big-M costs: numbers such as 1e9 or 1e30, far above all other costs, that users write for pairs
-// to be avoided. The solver forbids these pairs if there are solutions without them, and all these
-// solutions cost less than a single big-M pair. If big-M costs were used like other costs, they
-// would set the scale of auctions, and duals of their size would round the other costs away.
+// to be avoided. The solver first forbids these pairs. If there is no solution without them, or if
+// the duals do not prove that an optimal solution avoids them, it solves the problem again with
+// these pairs allowed. This is a last resort, because duals of the size of big-M costs round the
+// other costs away.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -31,7 +32,7 @@ int exponent_of_real(double x) {
   return e < 0 ? 0 : e > 2047 ? 2047 : e;
 }
 
-// True if x counts as a big-M cost. Always false if `big_m` is not an exponent.
+// True if x counts as a big-M cost. Always false if `big_m` has one of the special values.
 template <class Elem>
 bool is_big_m(double x, int big_m) {
   if constexpr (Format<Elem>::kInteger) return false;
@@ -49,8 +50,8 @@ inline int above_gap(const Exponents& found, int width) {
   return above;
 }
 
-// `all`: the exponents of all finite costs. `wanted`: the exponents of negative costs, which a
-// solution prefers.
+// `all`: the exponents of all finite costs. `wanted`: the exponents of costs that are negative
+// after scaling, which a solution prefers.
 struct CostExponents {
   Exponents all, wanted;
 
@@ -88,15 +89,15 @@ bool all_rows_have_others(const S& s, int big_m) {
 // Returns the least exponent of big-M costs, kNoBigM or kNeedsBigM. `most` and `least` are the
 // greatest and the least magnitude of non-zero costs.
 //
-// It scans all rows only if the first row, the unmatched costs and `most` suggest big-M costs:
-// either their exponents have a gap, or all of them are near that of `most` and far above that of
-// `least`.
+// Scans all rows only if the first row, the unmatched costs and `most` suggest big-M costs: either
+// their exponents have a gap, or all of them are near the exponent of `most` and far above the
+// exponent of `least`.
 template <class S>
 int find_big_m(const S& s, double most, double least) {
   using Elem = typename S::Elem;
   if (s.rows == 0 || !(most > 0)) return kNoBigM;
   // With a gap of this width, no sum of 16 * rows costs below the gap reaches the costs above it.
-  // The factor 16 leaves room for duals.
+  // The factor 16 leaves room for duals, which may exceed the costs.
   const int width = 6 + ilogb(double(s.rows + 1));
   CostExponents found;
   const int greatest = exponent_of_real<Elem>(most);
@@ -115,7 +116,7 @@ int find_big_m(const S& s, double most, double least) {
   return all_rows_have_others(s, big_m) ? big_m : kNeedsBigM;
 }
 
-// Forbids the big-M costs in s.gathered.
+// Replaces the big-M costs in s.gathered by the infinity that forbids a pair.
 template <class S>
 void forbid_big_m(S& s, int big_m, bool maximize) {
   using Elem = typename S::Elem;

@@ -29,8 +29,9 @@ void list_used(const uint8_t* mask, int64_t size, int32_t* list) {
 }
 
 // Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost. The
-// costs are copied if the problem is transposed, if its columns are not contiguous, or if big-M
-// costs are to be forbidden (`differs`). Otherwise they are read in place.
+// costs are copied if the problem is transposed, if the unmasked columns are not contiguous, or if
+// the copy will differ from the original, because big-M costs are forbidden in it (`differs`).
+// Otherwise the costs are read in place.
 struct CanonicalForm {
   CanonicalForm(const AssignmentProblem& problem, bool copy_differs)
       : p(problem),
@@ -57,12 +58,13 @@ struct CanonicalForm {
   Used n, m;
   int64_t rows, cols;
   bool differs, transposed, gathered;
-  const int32_t* row_list = nullptr;  // canonical row -> row of the problem (column, if transposed)
-  const int32_t* col_list = nullptr;
+  const int32_t* row_list =
+      nullptr;  // [rows] index in the caller's problem; of a column, if transposed
+  const int32_t* col_list = nullptr;  // [cols] likewise for columns
 };
 
-// Copies the unmasked costs in their own dtype. A transposition handles a block of rows of the
-// problem at a time, which stays in cache.
+// Copies the unmasked costs in their own dtype. A transposition reads kBlock rows of the problem at
+// a time, so that these rows stay in cache.
 template <class Elem>
 void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
   constexpr int64_t kBlock = 16;
@@ -86,13 +88,13 @@ void copy_costs(const CanonicalForm& f, const Elem* cost, Elem* out) {
   }
 }
 
-// Allocates the copy of the costs, if there is one.
+// Allocates the copy of the costs, if one is needed.
 template <class Lanes, class Elem>
 void allocate_costs(State<Lanes, Elem>* s, const CanonicalForm& f, Stack* stack) {
   s->gathered = f.gathered ? stack->take<Elem>(f.rows * f.cols) : nullptr;
 }
 
-// Copies the costs if necessary, and sets the pointer to them.
+// Copies the costs if necessary, and points s->cost to the costs in canonical form.
 template <class Lanes, class Elem>
 void gather_costs(State<Lanes, Elem>* s, const CanonicalForm& f) {
   const Elem* cost = static_cast<const Elem*>(f.p.cost);

@@ -1,8 +1,8 @@
-// Distances of one point to many, for costs that are computed on demand.
+// Distances from one point to many, for costs that are computed on demand.
 //
-// Results are bitwise equal to those of large/point_costs.h. Terms are summed in double, in the
-// order of the coordinates and without contraction (fused multiply-add). The result is rounded to
-// the dtype of the coordinates.
+// Results are bitwise equal to those of assignment/large/point_costs.h. Terms are summed in double,
+// in the order of the coordinates and without contraction (fused multiply-add). The result is
+// rounded to the dtype of the coordinates.
 //
 // Included once per instruction set, inside that set's namespace, by the solvers that are compiled
 // for each set (see assignment/cpu/problem.h). `Metric` must be visible in the namespace.

@@ -1,25 +1,26 @@
-// Computes the range of the costs before a solve, and a proved bound on the gap after it.
+// Computes the range of the costs before a solve, and a proved bound on the optimality gap after
+// it.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
 // Results of one pass over floating-point costs.
 struct CostRange {
-  double max_abs = 0;                // over finite costs
-  double min_abs = __builtin_inf();  // over non-zero finite costs
-  bool invalid = false;              // NaN, or an infinity of the wrong sign
+  double max_abs = 0;                // greatest magnitude of a finite cost
+  double min_abs = __builtin_inf();  // least magnitude of a finite cost other than 0
+  bool invalid = false;              // a cost is NaN, or -infinity (+infinity when maximising)
 };
 
-// Range of the magnitudes of a row. A magnitude is represented by its key: the bits of the number,
-// shifted left by one to drop the sign. Keys are ordered like magnitudes. `most` is the greatest
-// key, `least` the least non-zero key minus 1. Every instruction set compares vectors of integers
-// of up to 32 bits, so the compiler vectorises the loop.
+// Range of the magnitudes of a row, for costs of 16 and 32 bits. A magnitude is represented by its
+// key: the bits of the number, shifted left by one to drop the sign. Keys are ordered like
+// magnitudes. `most` is the greatest key, `least` the least non-zero key minus 1. Every instruction
+// set compares vectors of integers of these sizes, so the compiler vectorises the loop.
 template <class L, class Bits>
 void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   using Aliased __attribute__((may_alias)) = Bits;
   const Aliased* row = static_cast<const Aliased*>(costs);
   Bits high = 0, low = Bits(-1);
   for (int64_t j = 0; j < cols; ++j) {
-    const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // 0 wraps to the greatest
+    const Bits key = Bits(row[j] << 1), below = Bits(key - 1);  // wraps around for key 0
     high = key > high ? key : high;
     low = below < low ? below : low;
   }
@@ -27,11 +28,12 @@ void magnitude_range(const void* costs, int64_t cols, Bits* most, Bits* least) {
   *least = low;
 }
 
-// The same for doubles, which processors compare faster than 64-bit integers.
+// The same for doubles. Compares the numbers themselves, because processors compare 64-bit integers
+// more slowly.
 template <class L>
 void magnitude_range(const double* row, int64_t cols, uint64_t* most, uint64_t* least) {
   using Reg = typename L::Reg;
-  constexpr int kTogether = 4;  // vectors that are handled together, to hide latency
+  constexpr int kTogether = 4;  // number of vectors per iteration, to hide latency
   const Reg zero = L::splat(0), infinity = L::splat(__builtin_inf());
   Reg high[kTogether], low[kTogether], sum[kTogether];
   for (int k = 0; k < kTogether; ++k) {
@@ -120,12 +122,13 @@ inline int lowest_bit(double x) {
   return (exponent ? exponent : 1) - 1075 + __builtin_ctzll(fraction);
 }
 
-// Upper bound on the gap, proved by the column duals. It is the sum of two parts:
+// Upper bound on the optimality gap, proved by the column duals. It is the sum of two parts:
 //   - over all rows, what the row pays minus the least that it could pay at these duals. A row pays
 //     the reduced cost of its column, or its unmatched cost if it is dropped;
 //   - over all unmatched columns, -v_j, if columns may stay unmatched.
 // Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
-// costs attain the rounded minimum. The rounding errors of these entries are known exactly.
+// costs attain the rounded minimum. The rounding errors of these entries are known exactly; the
+// least of them corrects the rounded minimum.
 template <class S>
 double prove_gap(const S& s) {
   using L = typename S::Lanes;
@@ -166,7 +169,8 @@ double prove_gap(const S& s) {
   return gap.value();
 }
 
-// True if every number that the solve compared was a multiple of 2^granule below 2^(granule+53).
+// True if every number that the solve compared was a multiple of 2^granule below 2^(granule+53). A
+// double represents such numbers exactly, so the solve was exact.
 template <class S>
 bool is_exact(const S& s, double max_abs, int granule) {
   double most_dual = 0;

@@ -1,13 +1,13 @@
-// Costs that are distances between points. A row is computed when it is scanned; memory is O(n +
-// m).
+// Costs that are distances between points. A row of costs is computed when it is scanned; memory is
+// O(n + m).
 //
 // For the distances see assignment/cpu/distances.h.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Computed rows are cached: row i is in slot i modulo the number of slots. The slots take
-// kCachedBytes, or the size of kLeastCached rows if that is more, because reduce_columns() reads
-// its first 24 rows again for every vector of columns.
+// Computed rows are cached: row i is in slot i modulo the number of slots. The slots take up
+// kCachedBytes bytes, or the size of kLeastCached rows if that is more, because reduce_columns()
+// reads its first 24 rows again for every vector of columns.
 constexpr int64_t kLeastCached = 32;
 
 // Number of pairs that mean_gradient() samples for each column.
@@ -23,7 +23,7 @@ struct PointState : State<LanesType, ElemType> {
 
   double* row_points;          // [rows, dims]
   double* col_points;          // [dims, width], zeros in the padding
-  double *direction, *middle;  // [dims], see mean_gradient
+  double *direction, *middle;  // [dims] results of mean_gradient()
   Elem* kept;                  // [slots, width] cached rows
   int32_t* kept_row;           // [slots] index of the row in the slot, or kNone
   int64_t width, slots, dims;
@@ -90,9 +90,10 @@ void gather_costs(PointState<Lanes, Elem>* s, const CanonicalForm& f) {
 // Computes two vectors. s.direction is the gradient of the cost of a pair with respect to the
 // column's point, averaged over pairs. s.middle is the mean of the columns' points.
 //
-// For squared distances the gradient is twice the difference of the means. For unit vectors the
-// cosine cost is half the squared distance. For other metrics, pairs are sampled. Sums are
-// sequential, so that all instruction sets return the same bits.
+// For squared distances, this average is twice the difference of the two means. For the cosine
+// cost, which is half the squared distance of unit vectors, the average is this difference itself.
+// For other metrics, the average is over sampled pairs. Sums are sequential, so that all
+// instruction sets return the same bits.
 template <class S>
 void mean_gradient(S& s) {
   for (int64_t k = 0; k < s.dims; ++k) {
@@ -129,10 +130,10 @@ void mean_gradient(S& s) {
 
 // Computes start duals in v that cancel a translation between the two point sets. Translating the
 // columns' points changes squared distances by a sum of row terms and column terms. The column
-// terms, which are linear in the points, are the duals; for other metrics they are an
-// approximation. Then each row's dual is its least reduced cost, and v becomes the largest column
-// duals that these row duals allow. Returns false if a dual is not finite or its magnitude exceeds
-// `most`. Costs are never changed.
+// terms, which are linear in the points, are used as duals. For other metrics, these duals are only
+// an approximation. Unless `unit` is 0, the duals are rounded to multiples of `unit`. Then each
+// row's dual is its least reduced cost, and v becomes the largest column duals that these row duals
+// allow. Returns false if a dual is not finite or its magnitude exceeds `most`.
 template <class Lanes, class Elem>
 bool start_duals(PointState<Lanes, Elem>& s, const CanonicalForm&, double most, double unit) {
   using Acc = typename Lanes::Acc;

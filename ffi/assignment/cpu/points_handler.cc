@@ -1,5 +1,5 @@
-// The target jaxmatch_assignment_points: Jonker-Volgenant for costs between points, without a cost
-// matrix.
+// The target jaxmatch_assignment_points: Jonker-Volgenant for costs that are distances between
+// points, without a cost matrix.
 #include <algorithm>
 #include <atomic>
 
@@ -13,7 +13,8 @@
 namespace jaxmatch::assignment {
 namespace {
 
-// Operands: the rows' points [..., dims, n], masks, the columns' points [..., dims, m].
+// The operand `cost` holds the rows' points [..., dims, n], and the optional operand `col_points`
+// the columns' points [..., dims, m].
 ffi::Error AssignmentPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::RemainingRets rets,
                             ffi::Dictionary attributes) {
   Attributes given("jaxmatch_assignment_points", attributes);

@@ -1,10 +1,10 @@
 // One dense assignment problem: the interface between the handlers and the CPU solvers.
 //
 // The solver is compiled once per instruction set (assignment/cpu/portable.cc,
-// assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one at run time. These files
-// share nothing but this header. It must not use templates or inline functions of the standard
-// library, because the linker keeps only one copy of each. If that copy was compiled for the newest
-// processor, it fails on older ones.
+// assignment/cpu/avx2.cc, assignment/cpu/avx512.cc); the handler picks one of them at run time.
+// Headers that these files share, such as this one, must not use templates or inline functions of
+// the standard library, because the linker keeps only one copy of each. If that copy was compiled
+// for the newest processor, it fails on older ones.
 #ifndef JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 #define JAXMATCH_CPU_ASSIGNMENT_PROBLEM_H_
 
@@ -17,7 +17,8 @@
 
 namespace jaxmatch::assignment {
 
-// Two sets of points whose distances are the costs. Coordinates have the dtype of the costs.
+// Two sets of points whose distances are the costs. Coordinates have the dtype `cost_dtype` of the
+// problem.
 struct PointSets {
   const void* rows;  // [dims, n]
   const void* cols;  // [dims, m]

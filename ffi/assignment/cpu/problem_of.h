@@ -9,7 +9,9 @@
 
 namespace jaxmatch::assignment {
 
-// `n` and `m` are the sizes of the results. They differ from o.n and o.m if points give the costs.
+// Returns problem number `b`, with `n` rows and `m` columns. If the costs are distances between
+// points, n and m differ from o.n and o.m, which then come from the shape [dims, n] of the row
+// points.
 inline AssignmentProblem problem_of(const AssignmentOperands& o, int64_t b, int64_t n, int64_t m) {
   const auto at = [](auto* array, int64_t bytes) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(array)>>,

@@ -1,4 +1,5 @@
-// Exact assignment by Jonker and Volgenant (1987): canonical form, start, augmentation, finish.
+// Exact assignment by Jonker and Volgenant (1987): canonical form, initialisation, shortest
+// augmenting paths, and results.
 //
 // Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
 // namespace) and are compiled for their instruction set. Only solve_assignment may have external
@@ -20,7 +21,7 @@ namespace jaxmatch::assignment {
 namespace JAXMATCH_ISA_NAMESPACE {
 namespace {
 
-// clang-format off: each of these needs the ones before it.
+// clang-format off: each of these headers needs the ones above it.
 #include "common/compensated_sum.inc.h"
 #include "common/float16.inc.h"
 #include "common/cpu/number_format.inc.h"
@@ -43,14 +44,15 @@ namespace {
 // clang-format on
 
 // Limit on immediate rebids of displaced rows in one pass of row reduction, per row of the problem.
-// Without a limit, rows with nearly continuous costs would bid for ever smaller gains.
+// Without a limit, rows would go on outbidding each other by ever smaller amounts. kRowReductions
+// is the number of passes.
 constexpr int64_t kRebidsPerRow = 1;
 constexpr int kRowReductions = 2;
 // The solver switches from searches to an auction (assignment/cpu/auction.h) once searches have
-// scanned kScansPerRow rows per row of the problem. If more than 1 / kMostFreePart of the rows are
-// free, it starts with the auction. An auction scans about 35 rows per row of the problem, searches
-// scan between none and several hundred. Problems with fewer than kFewestBidders rows never have an
-// auction.
+// scanned kScansPerRow times as many rows as the problem has. If more than 1 / kMostFreePart of the
+// rows are free after row reduction, the solver runs the auction at once. An auction scans about 35
+// times as many rows as the problem has; searches scan up to several hundred times as many.
+// Problems with fewer than kFewestBidders rows never have an auction.
 constexpr int64_t kScansPerRow = 48, kFewestBidders = 64;
 constexpr int32_t kMostFreePart = 4;
 
@@ -89,9 +91,9 @@ void clear_state(S& s) {
   for (int64_t i = 0; i < s.rows; ++i) s.col4row[i] = kNone;
 }
 
-// Matches rows by bids. Starts from the column minima. If `warm`, or if columns may stay unmatched,
-// it starts from the duals in v instead. Returns the number of rows that are still free, or kNone
-// if a row has no allowed column.
+// Runs the initialisation (assignment/cpu/start.h). If `warm`, or if columns may stay unmatched,
+// row reduction starts from the duals in v, without column reduction. Returns the number of rows
+// that are still free, or kNone if a row has no allowed column and no unmatched cost.
 template <class S>
 int32_t start_rows(S& s, bool warm) {
   using Acc = typename S::Acc;
@@ -122,7 +124,8 @@ template <class S>
 bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   int32_t free_count = start_rows(s, warm);
   if (free_count == kNone) return false;
-  // At the scale of a big-M cost, an auction could not tell the other costs apart.
+  // Where big-M costs must stay allowed, they determine epsilon. An auction with so large an
+  // epsilon could not tell the other costs apart.
   const bool may_bid = s.rows >= kFewestBidders && big_m != kNeedsBigM;
   Searched searched = Searched::kOverBudget;
   if (!may_bid || free_count <= s.rows / kMostFreePart) {
@@ -139,7 +142,7 @@ bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   return true;
 }
 
-// Turns -0 into +0, since it depends on the instruction set which of the two a minimum returns.
+// Turns -0 into +0, since the instruction set decides which of the two zeros a minimum returns.
 inline double unsigned_zero(double x) { return x + 0.0; }
 
 template <class S>
@@ -201,10 +204,10 @@ void write_solution(const S& s, const CanonicalForm& f, double gap) {
 // Results of one pass over the costs and the unmatched costs.
 struct CostSummary {
   Status status = kOptimal;
-  double max_abs = 0;                // over finite costs and unmatched costs
-  double min_abs = __builtin_inf();  // over non-zero finite floating-point costs
+  double max_abs = 0;                // greatest magnitude of a finite cost or unmatched cost
+  double min_abs = __builtin_inf();  // least magnitude of a finite floating-point cost other than 0
   int granule = 0;                   // all costs and unmatched costs are multiples of 2^granule
-  bool too_wide = false;             // true if doubles might round sums of the integers
+  bool too_wide = false;             // true if doubles might round sums of int64 costs
 };
 
 uint64_t magnitude(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
@@ -217,7 +220,8 @@ bool sums_overflow(const S& s, uint64_t most) {
   return (unsigned __int128)(most)*pairs >= (unsigned __int128)(1) << 61;
 }
 
-// Scans the costs. `big_m`: the least exponent of forbidden costs, see find_big_m().
+// Scans the costs and unmatched costs. `big_m`: the least exponent of forbidden costs, see
+// find_big_m().
 template <class S>
 CostSummary inspect_problem(const S& s, const CanonicalForm& f, int big_m) {
   using Elem = typename S::Elem;
@@ -266,8 +270,8 @@ CostSummary inspect_problem(const S& s, const CanonicalForm& f, int big_m) {
 enum class Outcome { kDone, kAgain, kNeedsWider, kOutOfMemory };
 
 // Tries to solve the problem. If `big_m` is an exponent, costs with this or a greater exponent are
-// forbidden. The first call gets kUnknownBigM. If it returns kAgain, it has changed `big_m`, and
-// the caller must call it again.
+// forbidden. In the first call, `big_m` must be kUnknownBigM. If solve_below() returns kAgain, it
+// has changed `big_m`, and the caller must call it again.
 template <class S>
 Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   using Elem = typename S::Elem;
@@ -289,7 +293,7 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   allocate_all(&stack);
   if (!reserve(arena, stack.used, &stack)) {
     if (big_m < 0) return Outcome::kOutOfMemory;
-    big_m = kNeedsBigM;  // can be solved without a copy of the costs
+    big_m = kNeedsBigM;  // retries without a copy of the costs, for which there was no memory
     return Outcome::kAgain;
   }
   allocate_all(&stack);
@@ -311,7 +315,7 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
   if (kDouble && found.too_wide) return Outcome::kNeedsWider;
   if constexpr (kDouble) {
     // Scales down huge costs: their sums along a path would overflow to infinity, which means
-    // forbidden. Start duals may be 16 times as large as costs.
+    // forbidden. Start duals, which may be 16 times as large as costs, make these sums larger.
     const double longest = (p.start_dual ? 1024 : 16) * double(s.rows + 1);
     if (found.max_abs > 0x1p1022 / longest) s.scale *= ldexp(1, -2 - ilogb(longest));
   }
@@ -355,7 +359,7 @@ Outcome solve_below(const AssignmentProblem& p, Arena* arena, int& big_m) {
     if (!is_exact(s, found.max_abs, found.granule)) {
       if (__is_same(Elem, int64_t) && found.granule >= 0) return Outcome::kNeedsWider;
       gap = prove_gap(s);
-      // Scaling down rounded the smallest costs.
+      // Adds a bound on the errors that scaling down made: it rounded the smallest costs.
       if (fabs(s.scale) < 1) gap = (gap + 4 * double(s.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }

@@ -1,5 +1,5 @@
-// The start of Jonker and Volgenant (1987), section 4: column reduction, reduction transfer and
-// augmenting row reduction.
+// Initialisation of Jonker and Volgenant (1987), section 4: column reduction, reduction transfer
+// and augmenting row reduction. Searches (augment.h) match the rows that are still free afterwards.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
@@ -35,7 +35,7 @@ void reduce_columns(S& s, int32_t* count) {
   const auto scale = L::splat(s.scale), zero = L::splat(0);
   // In the first rows minima change often, and branches would be mispredicted. For these rows, the
   // minima of a vector of columns stay in registers, and the loop has no branches. In later rows
-  // minima change rarely.
+  // minima change rarely, and a branch skips the stores.
   constexpr int32_t kUnpredictableRows = 24;
   const int32_t head = s.rows < kUnpredictableRows ? s.rows : kUnpredictableRows;
   for (int64_t j = 0; j < s.cols; j += L::kWidth) {
@@ -77,8 +77,9 @@ void reduce_columns(S& s, int32_t* count) {
       s.row4col[j] = i;
     }
   }
-  // Special case: the first row has all minima, and its first and last minimum are equal. Then it
-  // takes the first column instead of the last, so that equal costs give the identity, as in scipy.
+  // Special case: all columns have their minima in row 0, and the minima of the first and the last
+  // column are equal. Then row 0 takes column 0 instead of the last column. So a matrix of equal
+  // costs gives the identity, as in scipy.
   const int32_t last = s.cols - 1;
   if (last > 0 && count[0] == s.cols && s.v[0] == s.v[last]) {
     s.row4col[last] = kNone;
@@ -87,7 +88,7 @@ void reduce_columns(S& s, int32_t* count) {
 }
 
 // Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
-// the second best column of the row is as good. The pair stays tight.
+// the second best column of the row has the same reduced cost. The pair stays tight.
 template <class S>
 void transfer_reductions(S& s, const int32_t* count) {
   for (int32_t i = 0; i < s.rows; ++i) {
@@ -101,10 +102,11 @@ void transfer_reductions(S& s, const int32_t* count) {
   }
 }
 
-// Augmenting row reduction: each free row takes its best column and lowers the column's dual until
-// the second best column is as good. A displaced row bids again at once, as long as the pass has
-// had fewer than `budget` such rebids; otherwise it waits for the next pass. Returns the number of
-// rows that are still free, or kNone if a row has no allowed column.
+// One pass of augmenting row reduction, in which each free row bids: it takes its best column and
+// lowers the column's dual until the row's second best column is as good. If another row held the
+// column, that row is displaced. A displaced row bids again at once, as long as the pass has had
+// fewer than `budget` such rebids; otherwise it waits for the next pass. Returns the number of rows
+// that are still free, or kNone if a row has no allowed column and no unmatched cost.
 template <class S>
 int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
   using Acc = typename S::Acc;
@@ -131,7 +133,8 @@ int32_t reduce_rows(S& s, int32_t free_count, int64_t budget) {
     if (strict) {
       s.v[j] -= second - least.first;
     } else if (displaced != kNone) {
-      // With a tie, or without a second choice, the price must stay. Another tied column may be
+      // If the best columns are tied, or if there is no second choice, the dual must not change. So
+      // the row takes another tied column, a free one if possible. If there is none, the row stays
       // free.
       const int32_t tied = least.second == least.first ? find_tied(s, i, least.first, j) : kNone;
       if (tied == kNone || (s.row4col[tied] != kNone && budget <= 0)) {

@@ -1,9 +1,9 @@
-// A start from given column duals instead of column reduction.
+// Warm start: the solve begins with given column duals instead of column reduction.
 //
 // Included once per instruction set, inside that set's namespace (assignment/cpu/solver.inc.h).
 
-// Returns the k-th largest of values[0, count), counted from 0. Reorders the values. (Hoare 1961,
-// middle pivot.)
+// Returns the k-th largest of the first `count` values; k = 0 is the largest. Reorders the values.
+// (Quickselect, Hoare 1961; the pivot is the middle value.)
 template <class Acc>
 Acc select_largest(Acc* values, int64_t count, int64_t k) {
   int64_t low = 0, high = count - 1;
@@ -29,7 +29,7 @@ Acc select_largest(Acc* values, int64_t count, int64_t k) {
   return values[k];
 }
 
-// Sets v to the largest column duals that the given row duals allow.
+// Sets v to the largest column duals that the given row duals u allow: v_j = min_i C_ij - u_i.
 template <class S>
 void duals_from_rows(S& s, const typename S::Acc* row_dual) {
   using L = typename S::Lanes;
@@ -46,7 +46,8 @@ void duals_from_rows(S& s, const typename S::Acc* row_dual) {
   for (int64_t j = s.cols; j < padded<L>(s.cols); ++j) s.v[j] = -kInfinity<Acc>;
 }
 
-// Reads the caller's column duals into v, rounded to multiples of `unit` unless `unit` is 0.
+// Reads the caller's column duals, rounded to multiples of `unit` unless `unit` is 0, into v. In a
+// transposed problem these are row duals, and v becomes the largest column duals that they allow.
 // Returns false and leaves v unchanged if the caller gave no duals, or if a dual is not finite or
 // its magnitude exceeds `most`.
 template <class Lanes, class Elem>
@@ -70,16 +71,16 @@ bool start_duals(State<Lanes, Elem>& s, const CanonicalForm& f, double most, dou
   return true;
 }
 
-// The k-th largest dual if k > 0 columns will stay unmatched, else the largest.
+// Returns the k-th largest dual if k > 0 columns will stay unmatched, else the largest dual.
 template <class S>
 typename S::Acc top_of_duals(S& s) {
   for (int64_t j = 0; j < s.cols; ++j) s.label[j] = s.v[j];
   return select_largest(s.label, s.cols, s.cols > s.rows ? s.cols - s.rows - 1 : 0);
 }
 
-// Subtracts `top` from all duals. If columns may stay unmatched, it also lowers positive results to
-// 0, because unmatched columns must end with a dual of 0. Returns false with v = 0 if the magnitude
-// of a result exceeds `limit`, because sums with it might round.
+// Subtracts `top` from all duals. If columns may stay unmatched, also lowers positive results to 0,
+// because unmatched columns must end with the greatest dual, 0. If the magnitude of a result
+// exceeds `limit`, sums with it might round; in that case, sets v to 0 and returns false.
 template <class S>
 bool shift_duals(S& s, typename S::Acc top, double limit) {
   using Acc = typename S::Acc;
@@ -93,19 +94,20 @@ bool shift_duals(S& s, typename S::Acc top, double limit) {
   return fits;
 }
 
-// Starts from given duals, or from duals that points suggest. Returns false with v = 0, for a cold
-// start, in three cases:
+// Sets v to start duals: those of the caller or, for costs between points, computed ones. Returns
+// false with v = 0, for a cold start, in three cases:
 //   - there are no duals;
 //   - duals exceed the costs by so much that sums with them would round;
-//   - many columns are spare, or rows may stay unmatched. Then a cold start needs little more than
-//     one scan of each row. A warm start would cost a search for every spare column whose dual is
-//     too low.
+//   - more than a tenth of the columns will stay unmatched, or rows may stay unmatched. Then a cold
+//     start needs little more than one scan of each row. A warm start would cost a search for every
+//     unmatched column whose dual is too low.
 template <class S>
 bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
   if (s.rows == 0 || s.unmatched) return false;
   if (int64_t(s.cols) * 9 > int64_t(s.rows) * 10) return false;
   const double scale = double(s.scale), limit = 16 * (max_abs * fabs(scale));
-  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
+  // Duals that are multiples of the unit of the costs keep later sums exact. Units of 2^-1000 or
+  // less are ignored.
   const double unit = granule > -1000 ? ldexp(fabs(scale), granule) : 0;
   if (!start_duals(s, f, 16 * limit, unit)) return false;
   return shift_duals(s, top_of_duals(s), limit);
@@ -113,15 +115,17 @@ bool warm_start(S& s, const CanonicalForm& f, double max_abs, int granule) {
 
 // Restores v_j = 0 for unmatched columns. A warm start or an auction may have left v_j below 0.
 //
-// Conceptually, each unmatched column has an extra row with cost 0 in every column. The extra rows
-// are identical, so one search starts from all of them: every column begins at distance
-// `ceiling - v_j`. The search finds the shortest path to a free column whose dual is too low, moves
-// the rows of the path, and lowers `ceiling`, the dual of the columns that extra rows hold. At the
-// end, `ceiling` is subtracted from all duals.
+// Conceptually, each unmatched column is held by an extra row, whose cost is 0 in every column.
+// `ceiling` is the dual of the columns that extra rows hold. The extra rows are identical, so one
+// search starts from all of them: column j begins at distance `ceiling - v_j`, its reduced cost for
+// an extra row. Each search finds the shortest path to a free column whose dual is below `ceiling`,
+// moves each row of the path to the next column, and lowers `ceiling`. At the end, `ceiling` is
+// subtracted from all duals.
 //
 // If rows may be dropped, each row also has a private column. Its cost is the unmatched cost of the
 // row, and its dual is `ceiling`. A dropped row holds its private column, and extra rows hold the
-// others. So extra rows reach dropped rows at distance 0.
+// other private columns. So extra rows reach every private column at distance 0, and with it the
+// dropped row that holds it.
 template <class S>
 void settle_free_columns(S& s) {
   using Acc = typename S::Acc;
@@ -144,7 +148,7 @@ void settle_free_columns(S& s) {
     for (int32_t j = 0; j < s.cols; ++j) {
       if (s.row4col[j] != kNone) open_column(s, search, j, s.dist[j]);
     }
-    s.unmatched = nullptr;  // no path may drop a row: an extra row holds its private column
+    s.unmatched = nullptr;  // no path drops a row: extra rows, where paths begin, hold its column
     for (int32_t i = 0; unmatched && i < s.rows; ++i) {
       if (s.col4row[i] == kDropped) relax_row(s, search, i, unmatched[i] - ceiling);
     }

@@ -1,5 +1,6 @@
-// Number types of the solver: float32 if it does not round, otherwise float64 or 128-bit integers.
-// Only float32 checks each value against its exact range (kWatched).
+// Number types of the solver: float32 (Single) if it does not round, otherwise float64 (Real) or
+// 128-bit integers (Huge). With Single, the solver checks each value against the range in which
+// float32 is exact (kWatched).
 #ifndef JAXMATCH_CUDA_ARITHMETIC_CUH_
 #define JAXMATCH_CUDA_ARITHMETIC_CUH_
 
@@ -17,19 +18,20 @@ __device__ inline __int128 lesser(__int128 a, __int128 b) { return b < a ? b : a
 
 // Conversion of costs to keys, the numbers that the solver compares.
 struct Scale {
-  double factor;  // +-2^k
+  double factor;  // +-2^k, by which costs are multiplied
   float sign;
   float most;  // bound on the magnitude of exact keys; for Single only
 };
 
-// Keys in float32. Every cost must be a multiple of some unit and at most 2^24 units. Then sums and
-// differences of up to 2^24 units are exact, and larger ones are still 2^24 units or more after
+// Keys in float32. Every cost must be a multiple of a common unit and at most 2^24 units. Then sums
+// and differences of up to 2^24 units are exact, and larger ones are still 2^24 units or more after
 // rounding.
 //
 // All decisions are exact as long as v, once changed, stays below 2^24 units, and u, path lengths
 // and heights (see Search::relax()) stay below 2^23 units (`most`). The reason: if C_ij - v_j was
-// rounded, then C_ij - v_j - height is at least 2^23 units and is never the minimum. The solver
-// checks these bounds and gives up if one is violated (kWatched).
+// rounded, it is at least 2^24 units. Then C_ij - v_j - height is at least 2^23 units and is never
+// the minimum. The solver checks these bounds (kWatched); if one is violated, Real must solve the
+// problem.
 struct Single {
   using Key = float;
   static constexpr bool kWatched = true, kExact = true;
@@ -37,7 +39,7 @@ struct Single {
   static constexpr Key kFarDual = -__builtin_huge_valf();  // makes a column infinitely far
   // Distance of a settled column. As a NaN, it is neither less nor greater than any number.
   static constexpr Key kSettled = __builtin_nanf("");
-  static constexpr bool kSettledIsFar = true;  // no length is less than kSettled
+  static constexpr bool kSettledIsFar = true;  // `length < kSettled` is always false
   __device__ static void settle(Key& dist, Key&) { dist = kSettled; }
   __device__ static bool is_settled(Key dist, Key) { return dist != dist; }
 

@@ -1,8 +1,9 @@
-// Start prices by an auction with epsilon scaling (Bertsekas and Castanon 1991): in each round,
-// every free row bids for its best column. A scale is a phase with its own epsilon. It ends once
-// few rows are free, because the last free rows would bid against each other for long. The exact
-// solver starts from the prices and pairs of the auction and matches these rows. Prices may be
-// rounded to float32, because any prices and pairs are a valid start.
+// Finds start prices by an auction with epsilon scaling (Bertsekas and Castanon 1991): in each
+// round, every free row bids for its best column. A scale is a phase of the auction in which
+// epsilon is constant. A scale ends once few rows are free, because the last free rows would outbid
+// each other for many rounds. The exact solver starts from the prices and pairs of the auction, and
+// matches the rows that are still free. Prices may be rounded to float32, because the exact solver
+// can start from any prices and pairs.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_CUH_
 
@@ -15,14 +16,15 @@ namespace jaxmatch::assignment {
 // the lowest price wins the column; among equal prices, the row with the lowest index wins. So the
 // result depends neither on the number of blocks nor on the speed of warps.
 //
-// Columns that stay unmatched must have the greatest dual, `top`. Conceptually, identical dummy
-// rows hold them at cost 0. If rows may stay unmatched, each row also has a private column. Its
-// cost is the unmatched cost of the row, and its dual is `top`. A row that stays unmatched holds
-// its private column.
+// Columns that stay unmatched must have the greatest dual, `top`. Conceptually, each of these
+// columns is held by a dummy row, whose cost is 0 in every column. All dummy rows are identical. If
+// rows may stay unmatched, each row also has a private column. Its cost is the unmatched cost of
+// the row, and its dual is `top`. A row that stays unmatched holds its private column; dummy rows
+// hold the other private columns.
 //
-// next_best is a lower bound on what a row would pay if it gave up its present choice. It is
-// computed when the row bids or the scale begins. It stays valid, because falling prices only raise
-// what rows pay.
+// A row pays the cost of its column minus the price of the column. next_best is a lower bound on
+// what a row would pay if it gave up its present choice. This bound is computed when the row bids
+// or the scale begins. It stays valid, because falling prices only raise what rows pay.
 template <class CostsType>
 struct Auction : AuctionState<CostsType> {
   using Base = AuctionState<CostsType>;
@@ -36,7 +38,8 @@ struct Auction : AuctionState<CostsType> {
   float epsilon = 0, top = 0, step = 0, next_step = 0;
   int turn = 0;  // which of the two lists of free rows bids next
 
-  // A bid as stored in `best`. Later rounds give smaller numbers, which replace older ones.
+  // tagged() is a bid as stored in `best`. Its tag falls from round to round, so bids of later
+  // rounds are smaller numbers and replace older ones.
   static constexpr int kFirstTag = 0x7fff;
   __device__ int tag() const { return kFirstTag - (rounds & kFirstTag); }
   __device__ uint64_t tagged(uint64_t e) const {
@@ -51,7 +54,7 @@ struct Auction : AuctionState<CostsType> {
   }
 
   __device__ int& listed(int which) const { return control[which ? kMine1 : kMine0]; }
-  // What row i pays to stay unmatched.
+  // What row i pays to stay unmatched: the reduced cost of its private column.
   __device__ float leaves_for(int i) const { return this->unmatched_cost_of(i) - top; }
 
   // Frees the rows that the blocks have sent in this round, and their columns.
@@ -62,8 +65,8 @@ struct Auction : AuctionState<CostsType> {
     });
   }
 
-  // Begins a scale: frees and lists the rows that pay over epsilon more than their cheapest choice
-  // costs.
+  // Begins a scale with epsilon = `size_of_scale`. Frees and lists the rows that pay more than the
+  // cost of their cheapest choice plus epsilon.
   __device__ void begin_scale(float size_of_scale) {
     epsilon = step = next_step = size_of_scale;
     turn = 0;
@@ -149,7 +152,7 @@ struct Auction : AuctionState<CostsType> {
     }
   }
 
-  // One round of bids.
+  // Plays one round: every listed row bids, and every block resolves all bids.
   __device__ void play_round() {
     const int count = listed(turn);
     this->send_count(count);
@@ -167,7 +170,7 @@ struct Auction : AuctionState<CostsType> {
     };
     this->for_mail([&](uint64_t e) {
       const int i = row_of_entry(e), j = col_of_entry(e);
-      if (j >= kStays) {  // stays unmatched, or has no choice: then the problem is infeasible
+      if (j >= kStays) {  // row i stays unmatched, or has no choice (infeasible)
         col4row[i] = Index(j == kStays ? kUnmatched : kNoChoice);
         atomicAdd(&control[kCount], 1);
       } else if (best[j] != tagged(e)) {
@@ -186,14 +189,15 @@ struct Auction : AuctionState<CostsType> {
       }
     });
     this->sync();
-    free_rows -= control[kCount];  // the same in all blocks
+    free_rows -= control[kCount];  // all blocks have the same count
     end_round();
   }
 
-  // The number of dummy rows without a column. Dummy rows hold the free columns at price `top`. The
-  // free columns below `top` are left to the free rows and to these dummy rows.
+  // The number of dummy rows without a column. Dummy rows hold the free columns at price `top`.
+  // There are as many free columns below `top` as free rows and dummy rows without a column
+  // together.
   __device__ int lacking() const {
-    this->sync();  // all threads have read the last count
+    this->sync();  // all threads have read the previous count
     if (thread == 0) control[kCount] = 0;
     this->sync();
     int low = 0;
@@ -203,8 +207,8 @@ struct Auction : AuctionState<CostsType> {
     return control[kCount] - free_rows;
   }
 
-  // The identical dummy rows bid together: `top` falls, by steps that grow like Fibonacci numbers.
-  // Rows that now pay over epsilon more than another choice costs become free.
+  // The identical dummy rows bid together: they lower `top`, by steps that grow like Fibonacci
+  // numbers. Rows that now pay more than the cost of another choice plus epsilon become free.
   __device__ void lower_top() {
     top -= step;
     next_step += step;
@@ -256,7 +260,7 @@ struct Auction : AuctionState<CostsType> {
   // True if searches alone are expected to be faster. There are two such cases:
   //   - Many rows can have their best columns at the same time, so that few rows are left to
   //     searches. (With uniform random costs, 63 % of the rows can.)
-  //   - Few pairs are useful, so that searches are short.
+  //   - Few pairs are useful (Inspected::useful), so that searches are short.
   __device__ bool is_easy(const Inspected& costs) const {
     constexpr int kLarge = 512, kFewUseful = 16;
     const float easy = rows > kLarge ? 0.66f : 0.5f;
@@ -264,10 +268,10 @@ struct Auction : AuctionState<CostsType> {
            (float(costs.satisfied) >= easy * float(rows) || costs.useful <= kFewUseful * rows);
   }
 
-  // The first and the last epsilon, and the limit up to which the first may rise. They are fixed
-  // fractions of the spread of the costs. If the costs have a heavy tail, `first` and `last` are
-  // fractions of what rows pay instead. Then `first` is a guess, and epsilon rises, up to `most`,
-  // if too many rows stay free.
+  // The first and the last epsilon, and the limit `most` up to which the first epsilon may rise.
+  // They are fixed fractions of the spread of the costs. But if the costs have a heavy tail,
+  // `first` and `last` are fractions of the scale of what rows pay (scale_of_rows()). Then `first`
+  // is a guess, and epsilon rises, up to `most`, if too many rows stay free.
   struct Schedule {
     float first, last, most;
   };
@@ -280,7 +284,8 @@ struct Auction : AuctionState<CostsType> {
   }
 
   __device__ void run() {
-    // kStopPart and kLackingPart are divisors of row counts. kPatience is a number of rounds.
+    // kStopPart and kLackingPart are divisors: of the number of rows and of the number of dummy
+    // rows. kPatience is a number of rounds.
     constexpr float kFactor = 0.25f, kRise = 8;
     constexpr int kStopPart = 128, kFewest = 4, kRoundsPerRow = 4, kLackingPart = 4, kPatience = 64;
     this->begin();
@@ -293,10 +298,10 @@ struct Auction : AuctionState<CostsType> {
     const int few = min(stop, dummies / kLackingPart);
     const Schedule falls = schedule(costs);
     const float last = fmaxf(falls.last, costs.unit / 2);
-    float rises_to = falls.most;  // epsilon rises in the first scale only
+    float rises_to = falls.most;  // epsilon can rise in the first scale only
     for (float scale = falls.first;; scale = epsilon * kFactor) {
       begin_scale(scale);
-      // Limits the rounds, because rows of an infeasible problem bid forever.
+      // Limits the rounds, because rows of an infeasible problem would bid forever.
       const int most_rounds = rounds + kRoundsPerRow * rows;
       int since = rounds, before = free_rows;
       for (; rounds < most_rounds;) {

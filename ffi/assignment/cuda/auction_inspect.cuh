@@ -10,21 +10,21 @@ namespace jaxmatch::assignment {
 struct Inspected {
   // The greatest finite cost minus the least, and a unit that divides all finite costs.
   float spread, unit;
-  float scale;    // scale of what rows pay: the spread or far less, see scale_of_rows()
+  float scale;    // nearly all rows can pay less than this, see scale_of_rows()
   bool usable;    // false if float32 prices could not tell the costs apart
-  int satisfied;  // rows that can have their best columns at the same time, or stay unmatched
-  int useful;     // allowed pairs that cost less than leaving the row unmatched
+  int satisfied;  // number of rows that can all have their best choice: a column, or no match
+  int useful;     // number of pairs that are allowed and cost less than leaving the row unmatched
 };
 
 // True if the spread comes from big-M costs, such as 1e30 in place of infinity. Then the two best
-// columns of many rows differ by a negligible part of the spread. An auction at this scale could
-// not tell the other costs apart, and the duals of the exact solver would round them away. Called
-// by all blocks together.
+// columns of many rows differ by a negligible part of the spread. An auction whose epsilon is a
+// fraction of such a spread could not tell the other costs apart, and the duals of the exact solver
+// would round them away. Called by all blocks together.
 template <class A>
 __device__ bool is_far_wider(const A& a, float spread, float unit) {
   constexpr float kSuspect = sizeof(typename A::Raw) == 8 ? 0x1p90f : 0x1p60f, kNothing = 0x1p-45f;
   constexpr int kGoodPart = 4;
-  if (A::Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks
+  if (A::Costs::kIntegral || !(unit * kSuspect < spread)) return false;  // in all blocks or in none
   if (a.thread == 0) a.control[A::kCount] = 0;
   a.sync();
   int rows = 0;
@@ -34,7 +34,7 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   }
   if (a.lane() == 0 && rows > 0) atomicAdd(&a.control[A::kCount], rows);
   a.sync();
-  // Blocks exchange their counts in a word of the slots that inspect() does not use.
+  // Blocks exchange their counts in the last word of their slots, which inspect() does not use.
   uint64_t* slots = a.f.template shared<uint64_t>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
     uint64_t* there = a.cluster.in_block(slots + a.cluster.rank * kRangeWords, a.thread);
@@ -47,10 +47,11 @@ __device__ bool is_far_wider(const A& a, float spread, float unit) {
   return all * kGoodPart >= a.rows;
 }
 
-// The scale of what rows pay. If costs have a heavy tail, such as exp(3 N) for a normal N, it is
-// far below their spread, and nearly all rows have a column that costs less than this scale. An
-// auction whose first and last epsilon are fractions of the spread could not tell such costs apart.
-// Called by all blocks together; next_best must hold the least that each row can pay.
+// Returns the scale of what rows pay: a fraction of `spread` such that nearly all rows can pay
+// less, or `spread` itself. The scale is far below the spread if costs have a heavy tail, such as
+// exp(3 N) for a normal N. An auction whose first and last epsilon are fractions of the spread
+// could not tell such costs apart. Called by all blocks together; next_best must hold the least
+// that each row can pay.
 template <class A>
 __device__ float scale_of_rows(const A& a, float spread) {
   constexpr int kScales = 4, kBits = 16, kFewPart = 16;
@@ -59,14 +60,15 @@ __device__ float scale_of_rows(const A& a, float spread) {
   Word* above = a.f.template shared<Word>(a.b.at.partial);
   if (a.thread == 0) *above = 0;
   a.sync();
-  Word mine = 0;  // for each scale, kBits bits that count the rows that pay more
+  Word mine = 0;  // for each entry of kScaleOf, kBits bits that count the rows that pay more
   for (int t = a.thread; t < a.rows_here(); t += a.size) {
     const float pays = a.next_best[t] - float(a.base);
     for (int k = 0; k < kScales; ++k) mine += Word(pays > spread * kScaleOf[k]) << k * kBits;
   }
   if (mine > 0) atomicAdd(above, mine);
   a.sync();
-  // Blocks exchange their counts in a word of the slots that nothing else uses.
+  // Blocks exchange their counts in the last word but one of their slots, which is otherwise
+  // unused.
   constexpr int kWord = kRangeWords - 2;
   Word* slots = a.f.template shared<Word>(a.b.at.range);
   if (a.thread < a.cluster.blocks) {
@@ -84,7 +86,7 @@ __device__ float scale_of_rows(const A& a, float spread) {
   return scale;
 }
 
-// Sets the unmatched costs of this block's rows.
+// Reads the unmatched costs of this block's rows into `leave`.
 template <class A>
 __device__ void read_unmatched_costs(A& a) {
   for (int t = a.thread; a.may_leave() && t < a.rows_here(); t += a.size) {
@@ -94,7 +96,7 @@ __device__ void read_unmatched_costs(A& a) {
   }
 }
 
-// Scans the costs. Also writes their range, for the exact solver. Called by all blocks together,
+// Scans the costs, and writes their range for the exact solver. Called by all blocks together,
 // while all prices are 0.
 template <class A>
 __device__ Inspected inspect(A& a) {
@@ -109,7 +111,7 @@ __device__ Inspected inspect(A& a) {
     TwoLeast<float> o{kFar, kFar, INT32_MAX};
     int useful = 0;
     a.for_columns(i, 0, a.cols, [&](int j, typename A::Raw raw, float p) {
-      if (p != 0) return;  // beyond the last column
+      if (p != 0) return;  // column j is padding, whose price is -inf
       range.include(raw, a.b.maximize);
       const double x = Costs::real(raw) * double(a.sign);
       if (!(fabs(x) < __builtin_huge_val())) return;

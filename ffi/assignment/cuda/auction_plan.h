@@ -1,5 +1,6 @@
-// Launch plan of the auction that supplies start prices and pairs. Decides which problems have an
-// auction and with how many blocks, and lays out the shared memory of a block.
+// Launch plan of the auction that supplies the exact solver with start prices (column duals) and
+// pairs. Decides which problems have an auction and with how many blocks, and lays out the shared
+// memory of a block.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_PLAN_H_
 
@@ -21,15 +22,16 @@ struct AuctionLayout {
   int best;              // the winning bid of each column, 64 bits
   int row4col, col4row;  // 16 bits
   int mine;              // two lists of the free rows that this block bids for, 16 bits
-  int next_best;         // float32 for each row of this block, see Auction
+  int next_best;         // float32 for each row of this block, see Auction (auction.cuh)
   int leave;             // float32 unmatched costs of this block's rows; only if there are any
-  int mail, mail_count;  // bids from every block, in two buffers for alternate rounds
-  int partial;           // results of warps that share a row, or maxima of warps
-  int range;             // ranges of the costs that the blocks found
-  int control;
+  int mail, mail_count;  // entries sent by every block, in two buffers for alternate rounds
+  int partial;           // scratch: results of warps that share a row, or maxima of warps
+  int range;             // kRangeWords words from each block, with the range of its costs
+  int control;           // see AuctionState::Control
 };
 
-// `shared` lays out only what reading the masks and copying the costs needs.
+// Argument of the auction kernel. `shared` lays out only what reading the masks and copying the
+// costs needs; `at` lays out the rest.
 struct AuctionBatch : AssignmentBatch {
   int32_t* counts;   // [batch, 2] numbers of rounds and of scanned rows; may be null
   int shift;         // each problem has a cluster of 2^shift blocks
@@ -38,8 +40,9 @@ struct AuctionBatch : AssignmentBatch {
   bool always;  // runs the auction even if searches alone are faster; for tests
 };
 
-// True if the problems have an auction: they are too large for one warp to be fast enough, and have
-// few spare columns. With many spare columns, searches soon meet a free one. `asked`: see plan.h.
+// True if the problems have an auction: they are too large for one warp to be fast enough, and the
+// longer side is at most kMostRatio times the shorter one. With more columns to spare, searches are
+// short, because they soon meet a free column. For `asked` see asks_for() in plan.h.
 inline bool has_auction(const AssignmentOperands& o, const char* asked = nullptr) {
   constexpr int64_t kFewest = 192, kMostRatio = 2;
   if (asks_for(asked, "no-auction") || o.start_dual) return false;
@@ -59,7 +62,7 @@ inline void lay_out_auction(AuctionBatch& b, int blocks) {
   s.row_ids = stack.take(b.row_mask ? b.n * 2 : 0);
   s.col_ids = stack.take(b.col_mask ? b.m * 2 : 0);
   s.control = stack.take(kControls * 4);
-  SharedStack tiles = stack;  // unused once the auction begins: later arrays overlap them
+  SharedStack tiles = stack;  // unused once the auction begins, so later arrays overlap the tiles
   if (may_transpose(b)) s.tiles = tiles.take(kTileBytes);
   AuctionLayout& a = b.at;
   a.price = stack.take(width * 4);
@@ -77,8 +80,8 @@ inline void lay_out_auction(AuctionBatch& b, int blocks) {
   s.bytes = int(std::max(stack.used, tiles.used));
 }
 
-// Number of blocks for each problem, a power of two. It grows as long as the blocks of all problems
-// fit on different multiprocessors and each block has at least 128 rows.
+// Number of blocks for each problem: the greatest power of two, up to `most`, with which the blocks
+// of all problems fit on different multiprocessors and each block has at least 128 rows.
 inline int auction_blocks(const AssignmentOperands& o, int multiprocessors, int most,
                           const char* asked = nullptr) {
   if (asks_for(asked, "cluster-1")) return 1;

@@ -1,5 +1,5 @@
-// The state that the blocks of an auction hold, how they send each other bids, and how a warp reads
-// a row.
+// The state of an auction in the blocks that run it, how these blocks send each other bids, and how
+// a warp reads a row.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_AUCTION_STATE_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_AUCTION_STATE_CUH_
 
@@ -22,7 +22,7 @@ __device__ inline TwoLeast<float> merge(const TwoLeast<float>& own) {
   return {from_ordered_bits(least), from_ordered_bits(__reduce_min_sync(kAllLanes, rest)), col};
 }
 
-// Packs a bid into one number. Numbers are ordered by price, then by column, then by row.
+// Packs a bid into one number, an entry. Entries are ordered by price, then by column, then by row.
 __device__ inline uint64_t make_entry(float x, int col, int row) {
   return uint64_t(ordered_bits(x)) << 32 | uint64_t(uint32_t(col) & 0xffff) << 16 | uint32_t(row);
 }
@@ -37,9 +37,11 @@ struct AuctionState {
   using Costs = CostsType;
   using Raw = typename Costs::Raw;
   static constexpr int kPack = 4;
-  // Values in place of the column of an entry: no column, and the choice to stay unmatched.
+  // Values in place of the column of an entry: kNoColumn, and kStays for a row that chooses to stay
+  // unmatched.
   static constexpr int kNoColumn = 0xffff, kStays = 0xfffe;
-  // Special values of col4row.
+  // Special values of col4row. A row with kNoChoice has neither an allowed column nor an unmatched
+  // cost.
   static constexpr int kFree = -1, kNoChoice = -2, kUnmatched = -3;
   enum Control { kMine0, kMine1, kCount };
 
@@ -97,7 +99,7 @@ struct AuctionState {
     return f.template shared<int>(b.at.mail_count) + (rounds & 1) * cluster.blocks + from;
   }
 
-  // Called by one warp. Sends an entry to every block.
+  // Called by one warp. Sends `entry` to every block, at position `at` of the mail from this block.
   __device__ void send(int at, uint64_t entry) const {
     if (lane() < cluster.blocks) *cluster.in_block(mail(cluster.rank) + at, lane()) = entry;
   }
@@ -109,7 +111,7 @@ struct AuctionState {
     for (int from = 0; from < cluster.blocks; ++from) all += *mail_count(from);
     return all;
   }
-  // Calls body(entry) for all entries of this round. One thread handles each entry.
+  // Calls body(entry) for all entries of this round. Each entry is handled by one thread.
   template <class Body>
   __device__ void for_mail(const Body& body) const {
     // Each warp handles entries of one sending block.
@@ -134,7 +136,7 @@ struct AuctionState {
   }
 
   // Calls body(j, raw, price) for this lane's columns of row i from `first` to `last`. Also calls
-  // it for some columns of the padding, which have the price -inf and an arbitrary cost.
+  // body for some columns of the padding, which have the price -inf and an arbitrary cost.
   template <class Body>
   __device__ void for_columns(int i, int first, int last, const Body& body) const {
     const Raw* row = f.costs + int64_t(i) * f.stride;
@@ -197,7 +199,7 @@ struct AuctionState {
   // may write to each other's shared memory.
   __device__ void begin() {
     choose_orientation(f, kPack);
-    f.group.size = size;  // choose_orientation() has reduced it, but all threads stay
+    f.group.size = size;  // choose_orientation() has reduced it, but all threads are needed
     gather_costs(f, cluster.rank, cluster.blocks);
     rows = f.rows;
     cols = f.cols;

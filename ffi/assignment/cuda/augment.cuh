@@ -35,7 +35,7 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   const auto& g = c.g;
   const Nearest<Key> own = find_own_nearest(c, dist);
   if (S::kOneWarp || g.size == kWarpSize) return own;
-  // Two alternating buffers, so that one barrier a round is enough.
+  // Two alternating buffers, so that one barrier per round is enough.
   struct alignas(sizeof(Key) == 4 ? 8 : 16) Slot {
     Key dist;
     int pair;
@@ -49,8 +49,9 @@ __device__ Nearest<typename S::Key> find_nearest(const Columns<S>& c,
   return {nearest, __reduce_min_sync(kAllLanes, slot.dist == nearest ? slot.pair : kNoPair)};
 }
 
-// Called while the costs of one row are being loaded. Each warp prefetches the costs of the row
-// that it would scan next if the present row shortened no path.
+// Called while the costs of one row are being loaded. Each warp prefetches the costs of the row of
+// its nearest unsettled column. The search will scan one of the prefetched rows next, unless the
+// present row shortens a path.
 template <class S>
 __device__ void fetch_ahead(const Columns<S>& c, const typename S::Key (&dist)[Columns<S>::N]) {
   constexpr int kLine = 128 / sizeof(typename S::Raw);
@@ -84,13 +85,13 @@ struct Search {
   using Key = typename S::Key;
   static constexpr int N = Columns<S>::N;
 
-  Key dist[N];  // A::kSettled once settled, and in the padding
-  int pred[N];
+  Key dist[N];       // path lengths of this thread's columns; A::kSettled if settled or padding
+  int pred[N];       // the row before each of these columns on its path
   const Key* leave;  // unmatched costs; null if no row may be dropped
-  Key drop;          // length of the shortest path that ends with dropping a row
+  Key drop;          // length of the shortest path that ends by dropping a row
   int drop_row;      // the row that this path drops
-  bool fits;         // if false, the search still ends, but its result is not used
-  Nearest<Key> nearest;
+  bool fits;         // false once a number has left the exact range; then the result is not used
+  Nearest<Key> nearest;  // the nearest unsettled column
 
   __device__ bool drops_out() const { return !(nearest.dist < drop); }
   __device__ int end() const { return drops_out() ? kNone : nearest.pair; }
@@ -113,8 +114,8 @@ struct Search {
 };
 
 // Settles columns until a shortest path is complete: it ends at a free column, or drops a row.
-// Returns false after more rounds than there are columns, so that the loop ends whatever the
-// numbers are.
+// Returns false after more rounds than there are columns, so that the loop ends even if numbers are
+// out of range.
 template <class S>
 __device__ bool grow_tree(const S& s, Columns<S>& c, Search<S>& search) {
   using A = typename S::Arithmetic;
@@ -211,7 +212,7 @@ __device__ Outcome augment(const S& s, Columns<S>& c, int root) {
   if (g.thread == 0) {
     if (search.end() != kNone) {
       flip_path(s, root, col_of(search.end()));
-    } else {  // drop a row, and give its column to the row before it on the path
+    } else {  // drop the last row of the path; the row before gets its column
       const int j = s.col4row[search.drop_row];
       s.col4row[search.drop_row] = kDropped;
       if (search.drop_row != root) flip_path(s, root, j);

@@ -13,12 +13,12 @@
 namespace jaxmatch::assignment {
 
 using Index = int16_t;
-constexpr int kNone = -1;     // no partner yet
-constexpr int kDropped = -2;  // a row that stays unmatched, at its unmatched cost
+constexpr int kNone = -1;     // partner of a row or column that is not matched yet
+constexpr int kDropped = -2;  // partner of a row that stays unmatched, at its unmatched cost
 
 // Canonical form: at least as many columns as rows, unless rows may stay unmatched at a cost; only
-// unmasked rows and columns; costs of 32 or 64 bits. A problem that has this form already is read
-// in place. Others are copied to shared memory or to the workspace.
+// unmasked rows and columns; costs of 32 or 64 bits. The costs of other problems are copied in this
+// form to shared memory or to the workspace.
 template <class CostsType, bool kIsOneWarp>
 struct CanonicalForm {
   using Costs = CostsType;
@@ -28,13 +28,13 @@ struct CanonicalForm {
   const AssignmentBatch& b;
   Group<kIsOneWarp> group;
   const int64_t problem;
-  const int base;  // offset of this problem in shared memory
+  const int base;  // byte offset of this problem in shared memory
   int rows, cols;
   bool transposed, copied;
-  bool whole;        // the problem is copied unchanged, in aligned chunks of 16 bytes
-  const Raw* dense;  // the first cost if each row is contiguous, else null
+  bool whole;        // the costs can be copied unchanged, in aligned chunks of 16 bytes
+  const Raw* dense;  // first unmasked cost, if each row is contiguous and of type Raw; else null
   const Raw* costs;  // the costs in canonical form
-  int stride;        // between rows of `costs`
+  int stride;        // number of costs from one row of `costs` to the next
   bool aligned;      // every pack of columns is aligned
 
   template <class T>
@@ -51,14 +51,14 @@ struct CanonicalForm {
   __device__ int col_id(int j) const { return transposed ? problem_row(j) : problem_col(j); }
 
   static_assert(sizeof(CostRange) == 4 * kAuctionPrices && alignof(CostRange) <= 8);
-  // The words that the auction of this problem has written, from word `at` on.
+  // Words that the auction has written for this problem (batch.h), from word `at` on.
   template <class T>
   __device__ T* auction(int64_t at) const {
     return reinterpret_cast<T*>(b.auction + problem * auction_words(b) + at);
   }
   __device__ float auction_price(int j) const { return auction<float>(kAuctionPrices)[j]; }
 
-  // Loads an unmasked cost by its indices in the original orientation.
+  // Loads the cost of unmasked row k and unmasked column l of the original problem.
   __device__ Raw load(int k, int l) const {
     const int64_t at = (problem * b.n + problem_row(k)) * b.m + problem_col(l);
     return Costs::load(b.cost, at, b.cost_dtype);
@@ -91,7 +91,7 @@ __device__ inline int list_used(const uint8_t* mask, int size, Index* ids) {
 }
 
 // Reads the masks and chooses the canonical form. `pack` is the number of columns that are read at
-// once. Returns false if this thread is not needed.
+// once. Returns false if the problem does not need this thread.
 template <class F>
 __device__ bool choose_orientation(F& f, int pack) {
   using Raw = typename F::Raw;
@@ -134,7 +134,7 @@ __device__ bool choose_orientation(F& f, int pack) {
   f.cols = f.transposed ? n : m;
   f.whole = !f.copied && n == b.n && m == b.m && m % pack == 0 && n * m * sizeof(Raw) % 16 == 0 &&
             reinterpret_cast<uintptr_t>(f.dense) % 16 == 0;
-  // A single warp copies the costs whenever shared memory has room.
+  // A single warp copies the costs whenever the plan reserves room for them in shared memory.
   f.copied |= kOneWarp && b.shared.costs >= 0;
   if (f.copied) {
     f.stride = f.whole ? f.cols : int(copied_stride(f.cols, pack, b.shared.costs >= 0));
@@ -151,7 +151,7 @@ __device__ bool choose_orientation(F& f, int pack) {
   return f.group.thread < f.group.size;
 }
 
-// Copies costs to the workspace in the same orientation. This block copies every `blocks`-th row,
+// Copies costs to the workspace without transposing them. This block copies every `blocks`-th row,
 // from row `block` on.
 template <class F>
 __device__ void copy_rows(const F& f, int block, int blocks) {
@@ -181,7 +181,7 @@ __device__ void copy_to_shared(const F& f) {
   const AssignmentBatch& b = f.b;
   const auto& g = f.group;
   Raw* costs = f.template shared<Raw>(b.shared.costs);
-  if (f.rows == 0 || f.cols == 0) return;  // the lists of rows and columns may be empty
+  if (f.rows == 0 || f.cols == 0) return;  // masks may exclude all rows or columns
   if (f.whole) {
     constexpr int kChunk = 16 / sizeof(Raw);
     const Raw* from = static_cast<const Raw*>(b.cost) + f.problem * b.n * b.m;
@@ -259,7 +259,8 @@ __device__ void transpose_tiles(const F& f, int block, int blocks) {
   }
 }
 
-// Copies the costs into canonical form if necessary. With several blocks, each copies its part.
+// Copies the costs into canonical form if necessary. If several blocks work on the problem, each of
+// them copies its part.
 template <class F>
 __device__ void gather_costs(const F& f, int block = 0, int blocks = 1) {
   if (!f.copied || f.b.gathered) return;

@@ -1,5 +1,5 @@
 // The columns that one thread keeps in registers, in the order in which it reads packs of K
-// adjacent columns. Used by searches and by the start of a single warp.
+// adjacent columns. Used by searches and by the initialisation of a single warp (start_warp.cuh).
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_COLUMNS_CUH_
 
@@ -30,7 +30,8 @@ struct Columns {
 #pragma unroll
     for (int c = 0; c < kPacks; ++c) start[c] = s.start(first(c));
   }
-  // Index of the first column of this thread's pack c, and index of this thread's n-th column.
+  // first(c) is the index of the first column of this thread's pack c, and at(n) is the index of
+  // this thread's n-th column.
   __device__ int first(int c) const { return (c * g.size + g.thread) * K; }
   __device__ int at(int n) const { return first(n / K) + n % K; }
 
@@ -60,7 +61,7 @@ struct Columns {
     reduce(raws, x);
   }
 
-  // The minimum of the pairs of this warp whose x equals `least`.
+  // The minimum of the pairs of this warp whose x equals `least`; kNoPair if there are none.
   __device__ int pair_with(const Key (&x)[N], Key least) const {
     int found[N];
 #pragma unroll
@@ -68,8 +69,8 @@ struct Columns {
     return __reduce_min_sync(kAllLanes, least_of(found));
   }
 
-  // The minimum of x, which is overwritten. Comparisons form a tree: those of one level do not
-  // depend on each other.
+  // Returns the minimum of x, and overwrites x. Comparisons form a tree, so that comparisons of one
+  // level do not depend on each other.
   template <class T>
   __device__ static T least_of(T (&x)[N]) {
 #pragma unroll

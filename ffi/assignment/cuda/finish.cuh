@@ -1,4 +1,5 @@
-// Results of a solve: the matching, the duals, the optimum, and a proved bound on the gap.
+// Results of a solve: the matching, the duals, the optimum, and a proved bound on the optimality
+// gap.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_FINISH_CUH_
 
@@ -8,7 +9,7 @@
 
 namespace jaxmatch::assignment {
 
-// Sum over the group, in an order that depends only on the size of the group.
+// Sum of x over the threads of the group, in an order that depends only on the size of the group.
 template <bool kOneWarp>
 __device__ SumBound group_sum(const Group<kOneWarp>& g, SumBound x, double* slots) {
   const auto over_lanes = [](SumBound y) {
@@ -104,12 +105,13 @@ __device__ __int128 group_sum(const Group<kOneWarp>& g, __int128 x, uint64_t* sl
   return x;
 }
 
-// Upper bound on the gap, proved by the column duals. It is the sum of two parts:
+// Upper bound on the optimality gap, proved by the column duals. It is the sum of two parts:
 //   - over all rows, what the row pays minus the least that it could pay at these duals. A row pays
 //     the reduced cost of its column, or its unmatched cost if it is dropped;
 //   - over all unmatched columns, -v_j, if columns may stay unmatched.
 // Rounding is monotone, so the true minimum of a row is among the entries whose rounded reduced
-// costs attain the rounded minimum. The rounding errors of these entries are known exactly.
+// costs attain the rounded minimum. The rounding errors of these entries are known exactly; the
+// least of them corrects the rounded minimum.
 template <class S>
 __device__ double prove_gap(const S& s) {
   const auto& f = s.f;
@@ -143,7 +145,8 @@ __device__ double prove_gap(const S& s) {
   return group_sum(g, gap, f.template shared<double>(f.b.shared.slots)).value();
 }
 
-// True if every number that the solve compared was a multiple of `unit` below 2^53 units.
+// True if every number that the solve compared was a multiple of `unit` below 2^53 units. A double
+// represents such numbers exactly, so the solve was exact.
 template <class S>
 __device__ bool is_exact(const S& s, double max_abs, double unit) {
   const auto& g = s.f.group;
@@ -174,7 +177,7 @@ __device__ void write_failure(const F& f, Status status) {
   }
 }
 
-// Writes the results of masked rows or columns: no partner, dual 0.
+// Writes the results of the rows or columns that `mask` excludes: no partner, dual 0.
 template <class G>
 __device__ void write_masked(const G& g, const uint8_t* mask, int64_t size, int64_t start,
                              int32_t* partner, void* dual, Dtype dtype) {
@@ -198,7 +201,7 @@ __device__ double optimum(const S& s, double unscale) {
     }
     return double(group_sum(g, sum, f.template shared<uint64_t>(f.b.shared.slots))) * unscale;
   } else if constexpr (S::Arithmetic::kExact) {
-    double sum = 0;  // exact: multiples of one unit, far below 2^53 units
+    double sum = 0;  // exact: all terms are multiples of one unit, far below 2^53 units
     for (int i = g.thread; i < f.rows; i += g.size) {
       const int j = s.col4row[i];
       sum += j == kDropped ? double(s.leave[i]) : double(s.u[i]) + double(s.v[j]);

@@ -1,5 +1,5 @@
-// The target jaxmatch_assignment on CUDA: launches one kernel for the whole batch, after an auction
-// kernel if that helps.
+// The target jaxmatch_assignment on CUDA: launches one kernel for the whole batch, preceded by an
+// auction kernel if that helps.
 #include <cstdlib>
 #include <string>
 
@@ -14,7 +14,8 @@ namespace jaxmatch::assignment {
 
 namespace {
 
-// Launches the auctions of all problems. Later kernels of the stream read their results.
+// Launches the auctions of all problems. The solver's kernel, which follows in the stream, reads
+// their results.
 ffi::Error launch_auction(const AssignmentBatch& o, const GpuLimits& gpu, const char* asked,
                           cudaStream_t stream) {
   const AuctionKernel kernel = auction_kernel(o.cost_dtype);
@@ -70,7 +71,7 @@ ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream) {
   }
   const AssignmentKernel kernel = plan.one_warp ? warp_kernel(plan.columns_per_lane, b.cost_dtype)
                                                 : block_kernel(plan.threads / 32, b.cost_dtype);
-  constexpr int kAlwaysThere = 48 << 10;  // bytes of shared memory that any kernel may use
+  constexpr int kAlwaysThere = 48 << 10;  // bytes of shared memory that need no opt-in
   if (plan.bytes > kAlwaysThere) {
     JAXMATCH_CUDA_CHECK(allow_shared_memory(reinterpret_cast<const void*>(kernel), most_bytes));
   }

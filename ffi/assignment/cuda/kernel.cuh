@@ -1,5 +1,5 @@
 // Exact assignment by Jonker and Volgenant (1987), one problem for each warp or block. One launch
-// does the whole solve, from the costs to the certificate.
+// does the whole solve, from reading the costs to writing the results.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_KERNEL_CUH_
 
@@ -26,7 +26,7 @@ __device__ void read_unmatched(const S& s) {
   }
 }
 
-// The start of a single warp: everything before the searches. Publishes duals and pairs in shared
+// Initialisation by a single warp: everything before the searches. Leaves duals and pairs in shared
 // memory.
 template <class S>
 __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
@@ -44,7 +44,7 @@ __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   if (s.cols == 0) {
     drop_rows(s);
   } else if (count > 0) {
-    // With duals from column minima no reduced cost is negative.
+    // Duals from column minima leave no reduced cost negative, which allows a faster minimum.
     if (warm.use || s.cols_optional) {
       reduce_rows_warp<true>(s, c, count, budget);
     } else {
@@ -54,7 +54,7 @@ __device__ void start_warp(const S& s, Columns<S>& c, const WarmStart& warm) {
   publish(s, c);
 }
 
-// The start of a block, by all its warps.
+// Initialisation by all warps of a block: everything before the searches.
 template <class S>
 __device__ void start_block(const S& s, const WarmStart& warm, const CostRange& found) {
   const Effort& effort = s.f.b.effort;
@@ -92,7 +92,7 @@ __device__ Outcome search(const S& s, Columns<S>& c, int count) {
 // What is known about the column minima: nothing; their rows, in pred; or also their values, in v.
 enum class Minima { kUnknown, kRows, kValues };
 
-// Puts the column minima into v and pred.
+// Puts the column minima into v, and their rows into pred.
 template <class S>
 __device__ void find_minima(const S& s, Minima minima) {
   if (minima == Minima::kRows) load_minima(s);
@@ -102,17 +102,17 @@ __device__ void find_minima(const S& s, Minima minima) {
   }
 }
 
-// Computes the matching and its duals.
+// Computes the matching and its duals. `minima` says what v and pred hold at the call.
 template <class S>
 __device__ Outcome solve_canonical(const S& s, const CostRange& found, Minima& minima) {
   const auto& g = s.group;
   read_unmatched(s);
   const WarmStart warm = inspect_duals(s, found);
-  // Searches would take long without the prices of the auction. A wider arithmetic can use these
-  // prices.
+  // An auction ran, but its prices exceed the range of this arithmetic. Searches without them would
+  // take long, so the solve is left to a wider arithmetic, which can use the prices.
   if (S::Arithmetic::kWatched && warm.held && !warm.use) return Outcome::kTooWide;
   if (!warm.use && !s.cols_optional) find_minima(s, minima);
-  minima = Minima::kUnknown;  // the solve overwrites them
+  minima = Minima::kUnknown;  // the solve overwrites v and pred
   g.sync();
   // Only the threads that have columns search; the other threads wait.
   constexpr int kColumns = Columns<S>::N;
@@ -155,15 +155,17 @@ __device__ bool sums_overflow(const F& f, uint64_t magnitude) {
 }
 
 // Solves the problem in arithmetic A and writes its results. With `scan`, it first determines the
-// range of the costs. Returns false if sums may round or leave the range of A. Then a wider
-// arithmetic must solve the problem.
+// range of the costs. Returns false, without results, if a wider arithmetic must solve the problem:
+// if sums may leave the range of A, or may round. (In Real, sums of floating-point costs may round;
+// the gap bounds the error.)
 template <class A, int K, int C, bool kOneWarp, Place kPlace, class F>
 __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched, bool overflow,
                            bool scan, CostRange& found, Minima& minima) {
   State<A, F, K, C, kOneWarp, kPlace> s(f, {factor, f.b.maximize ? -1.0f : 1.0f, 0});
   f.group.sync();
   if (f.group.thread == 0) s.control[kTooWideFlag] = s.control[kInfeasibleFlag] = 0;
-  // The values of minima come from another arithmetic, which may have rounded integers.
+  // Another arithmetic has found these minima, so only their rows are used here. If costs are
+  // integers, not even the rows are used, because that arithmetic may have rounded costs.
   if (minima == Minima::kValues) minima = F::Costs::kIntegral ? Minima::kUnknown : Minima::kRows;
   clear(s);
   f.group.sync();
@@ -188,7 +190,8 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
     if (found.max_abs > unit * 0x1p24 || found.max_abs > 0x1p100 || unit < 0x1p-149) return false;
     s.scale.most = float(unit * 0x1p23);
   } else if (!A::kExact) {
-    // Start duals may be 16 times as large as costs.
+    // Keeps sums along paths finite. Start duals may be 16 times as large as costs, and then allow
+    // only smaller costs.
     const double most = f.b.start_dual || f.b.auction ? 0x1p1011 : 0x1p1017;
     if (found.max_abs * fabs(factor) > most / double(f.rows + 1)) return false;
     if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.max_abs >= 0x1p45)
@@ -206,7 +209,7 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
       if (sizeof(typename F::Raw) == 8 && F::Costs::kIntegral && found.lowest_bit >= 1)
         return false;
       gap = prove_gap(s);
-      // Scaling down rounded the smallest costs.
+      // Adds a bound on the errors that scaling down made: it rounded the smallest costs.
       if (fabs(factor) < 1) gap = (gap + 4 * double(f.rows) * 0x1p-1074) * (1 + 0x1p-50);
     }
   }
@@ -214,8 +217,8 @@ __device__ bool solve_with(const F& f, double factor, const CostRange& unmatched
   return true;
 }
 
-// Returns the range of the unmatched costs. Sets `overflow` if a sum over all pairs might reach
-// 2^61, and `whole` if all unmatched costs are integers.
+// Returns the range of the unmatched costs. Sets `overflow` if the costs are integers and a sum of
+// unmatched costs might reach 2^61, and `whole` if all unmatched costs are integers.
 template <class F>
 __device__ CostRange scan_unmatched(const F& f, bool& overflow, bool& whole) {
   const AssignmentBatch& b = f.b;
@@ -301,7 +304,7 @@ __device__ void solve_problem(const AssignmentBatch& b, int64_t problem, int thr
   }
 }
 
-// One warp for each problem.
+// Kernel with one warp for each problem.
 template <class Costs, int K>
 __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
     assignment_warp_kernel(const __grid_constant__ AssignmentBatch b) {
@@ -316,8 +319,8 @@ __global__ void __launch_bounds__(64, K == 4 ? 10 : 16)
 // of a thread accordingly.
 constexpr int blocks_at_once(int warps) { return warps <= 12 ? 2 : 1; }
 
-// One block of at most `kMostWarps` warps for each problem. With a lower limit, each thread may
-// have more registers.
+// Kernel with one block of at most `kMostWarps` warps for each problem. With a lower limit, each
+// thread may have more registers.
 template <class Costs, int C, int kMostWarps>
 __global__ void __launch_bounds__(kMostWarps* kWarpSize, blocks_at_once(kMostWarps))
     assignment_block_kernel(const __grid_constant__ AssignmentBatch b) {

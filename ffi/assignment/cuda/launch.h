@@ -10,7 +10,7 @@
 namespace jaxmatch::assignment {
 
 // Solves the whole batch in one launch, after one launch for the auctions if `b.auction` is set. If
-// workspace_costs is 0, copies are made in shared memory.
+// `b.workspace_costs` is 0, costs that must be copied are copied to shared memory.
 ffi::Error launch_assignment(AssignmentBatch b, cudaStream_t stream);
 
 }  // namespace jaxmatch::assignment

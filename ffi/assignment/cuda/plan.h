@@ -11,7 +11,8 @@
 
 namespace jaxmatch::assignment {
 
-// Upper bounds of the sides of a problem in canonical form.
+// Upper bounds on the numbers of rows and columns of a problem in canonical form (canonical.cuh).
+// Masks may reduce these numbers.
 struct Sides {
   int64_t rows, cols;
   explicit Sides(const AssignmentOperands& o)
@@ -21,12 +22,13 @@ struct Sides {
 
 // A kernel and its parameters. choose() takes the first entry of kChoices that fits. The choice
 // does not depend on the size of the batch: up to 128 columns, one warp is at most 4 % slower than
-// a block of four, for 16 to 4096 problems (`kernels` in benchmarks/results/assignment_gpu.json).
-// benchmarks/notes/assignment_gpu.md describes how the efforts were found.
+// a block of four warps, for 16 to 4096 problems (`kernels` in
+// benchmarks/results/assignment_gpu.json). benchmarks/notes/assignment_gpu.md describes how the
+// values of `effort` were found.
 struct Choice {
   int64_t most_cols;
   int columns_per_lane;
-  int most_warps;  // a problem has a warp for every 32 columns, but at most this many
+  int most_warps;  // a problem has a warp for every 32 columns, but at most this many warps
   Effort effort;
 
   bool one_warp() const { return most_warps == 1; }
@@ -41,14 +43,16 @@ constexpr Choice kChoices[] = {
     {INT32_MAX, 4, 16, {8, 0.25, 1, 64}}  // one warp searches for every 256 columns
 };
 
-// True if `asked` contains `what`. `asked` holds requests of tests and measurements, separated by
-// commas, or is null:
-// - "block": use a block even if a warp would do.
-// - "auction": run an auction wherever there is room for its results. "no-auction": never run one.
+// True if `asked` contains the request `what`. `asked` is the value of the environment variable
+// JAXMATCH_CUDA_KERNEL, or null if it is not set. Tests and benchmarks set it to requests that are
+// separated by commas:
+// - "block": solve each problem with a block, even where one warp would do.
+// - "auction": run an auction wherever there is room for its results.
+// - "no-auction": never run an auction.
 // - "cluster-1", "cluster-2": use at most this many blocks for each auction.
-// - "all-search": no warp waits while others search. This is for racecheck of compute-sanitizer. In
-//   any program, racecheck reports hazards across a block-wide barrier once some warps of the block
-//   have used another barrier.
+// - "all-search": all warps of a block take part in searches. This is for racecheck of
+//   compute-sanitizer: once some warps of a block have used a barrier without the others, racecheck
+//   reports false hazards across later barriers of the whole block.
 inline bool asks_for(const char* asked, std::string_view what) {
   return asked != nullptr && std::string_view(asked).find(what) != std::string_view::npos;
 }
@@ -57,8 +61,8 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
   const bool block = asks_for(asked, "block");
   const Sides sides(o);
   for (const Choice& choice : kChoices) {
-    // Kernels of one warp are not used for int64, which may need 128-bit sums, or if a block is
-    // requested.
+    // One-warp kernels are not used if a block is requested, nor for int64 costs, whose sums may
+    // need 128 bits.
     if (choice.one_warp() && (block || o.cost_dtype == Dtype::kS64)) continue;
     if (sides.cols <= choice.most_cols) return choice;
   }
@@ -66,11 +70,13 @@ inline const Choice& choose(const AssignmentOperands& o, const char* asked) {
 }
 
 // With one warp per problem, costs of up to this many bytes are copied to shared memory even where
-// they could be read in place. More would leave too little room for other problems.
+// they could be read in place. Larger copies would leave too little shared memory for other
+// problems.
 constexpr int64_t kMostShared = 10 << 10;
 
-// If shared memory has room for kProblemsAtOnce problems of one warp, kProblemsPerBlock of them
-// share a block, because a multiprocessor holds only half as many blocks as warps.
+// Applies to problems that one warp solves. If shared memory has room for kProblemsAtOnce of them,
+// kProblemsPerBlock problems share a block, because a multiprocessor holds only half as many blocks
+// as warps.
 constexpr int kProblemsPerBlock = 2, kProblemsAtOnce = 32;
 
 inline int warps_per_problem(const Choice& choice, int64_t cols) {
@@ -86,7 +92,7 @@ inline bool may_copy(const AssignmentOperands& o) {
   return o.row_mask || o.col_mask || may_transpose(o) || size_of(o.cost_dtype) == 2;
 }
 
-// Assigns offsets in shared memory, aligned to 16 bytes.
+// Hands out parts of shared memory, aligned to 16 bytes, as byte offsets.
 struct SharedStack {
   int64_t used = 0;
   int take(int64_t bytes) {
@@ -102,11 +108,11 @@ inline int64_t shared_copy_bytes(const AssignmentOperands& o, const Choice& choi
   return rows * copied_stride(cols, choice.columns_per_lane, true) * word;
 }
 
-// Lays out the shared memory of one problem. `ties`: reserves room for the start for ties
-// (start_ties.cuh) if it may be useful.
+// Lays out the shared memory of one problem. `ties`: also reserves room for the initialisation for
+// tied costs (start_ties.cuh) if that may be useful.
 inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, bool copy_in_shared,
                             bool ties) {
-  // The start for ties holds a bit for every pair.
+  // The initialisation for tied costs stores a bit for every pair of a row and a column.
   constexpr int64_t kMostTiedCols = 1024;
   const auto [rows, cols] = Sides(o);
   const int64_t width = padded_width(cols, choice.columns_per_lane, choice.one_warp());
@@ -119,7 +125,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   s.control = stack.take(kControls * 4);
   s.slots = stack.take(choice.one_warp() ? 0 : kSlotBytes);
   s.costs = copy_in_shared ? stack.take(shared_copy_bytes(o, choice)) : -1;
-  SharedStack tiles = stack;  // unused once the solve begins: later arrays overlap them
+  SharedStack tiles = stack;  // unused once the solve begins, so later arrays overlap the tiles
   if (may_transpose(o) && !copy_in_shared) {
     s.tiles = tiles.take(choice.one_warp() ? kTileEntries * word : kTileBytes);
   }
@@ -148,7 +154,7 @@ inline SharedLayout lay_out(const AssignmentOperands& o, const Choice& choice, b
   return s;
 }
 
-// Number of costs in a problem's copy in the workspace; 0 if no copy is ever needed.
+// Number of costs, with padding, in the workspace copy of one problem; 0 if no copy is ever needed.
 inline int64_t copied_costs(const AssignmentOperands& o) {
   const Sides sides(o);
   return may_copy(o) ? sides.rows * copied_stride(sides.cols, 4, false) : 0;
@@ -158,11 +164,11 @@ struct Plan {
   bool one_warp;
   int columns_per_lane;
   int64_t blocks;
-  int threads, bytes;  // of a block
+  int threads, bytes;  // per block: number of threads, and bytes of shared memory
 };
 
-// Sets the layout and the effort of `b`. `most_bytes` is the limit of shared memory; the plan
-// exceeds it if even the smallest layout does.
+// Returns the launch plan of `b`, and sets b.shared, b.effort and b.all_search. `most_bytes` is the
+// limit on the shared memory of a block; the plan exceeds it if even the smallest layout does.
 inline Plan make_plan(AssignmentBatch& b, const char* asked, int most_bytes) {
   const Choice& choice = choose(b, asked);
   const bool in_shared = (may_copy(b) && b.workspace_costs == 0) ||

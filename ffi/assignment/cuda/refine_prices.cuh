@@ -1,6 +1,6 @@
 // Price refinement (Goldberg 1997, section 4). After an auction, rows pay up to epsilon more than
-// their cheapest choice costs. Lowering duals makes nearly all pairs tight, so that few rows are
-// left to searches.
+// their cheapest choice costs. Lowering the duals of the cheaper columns makes nearly all pairs
+// tight, so that few rows are left to searches.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_REFINE_PRICES_CUH_
 
@@ -8,8 +8,8 @@
 
 namespace jaxmatch::assignment {
 
-// Matches rows as the auction did. Lists the rows that have a column or stay unmatched, and returns
-// the length of the list.
+// Matches and drops rows as the auction did. Lists the rows that are now matched or dropped, and
+// returns the length of the list.
 template <class S>
 __device__ int take_pairs(const S& s, Index* list) {
   const auto& g = s.group;
@@ -33,10 +33,11 @@ __device__ void unmatch(const S& s, int i) {
   s.col4row[i] = kNone;
 }
 
-// Called by one warp. Sets the dual of row i to what the row pays. If another column would be
-// cheaper, lowers `low`, that column's dual for the next round, until the column costs as much.
-// Returns true if the row should give up its column instead, because a cheaper choice has a fixed
-// price: staying unmatched, or a free column whose dual must stay 0.
+// Called by one warp. Sets the dual of row i to what the row pays for its own column, or for
+// staying unmatched. If another column j would be cheaper, lowers low[j], the dual of column j in
+// the next round, until column j costs the row as much. Returns true if the row should give up its
+// own column instead, because a cheaper choice has a fixed price: staying unmatched, or a free
+// column whose dual must stay 0.
 template <class S, class Word>
 __device__ bool hold_row(const S& s, int i, Word* low) {
   using Key = typename S::Key;
@@ -60,7 +61,7 @@ __device__ bool hold_row(const S& s, int i, Word* low) {
 
 // Lowers duals by label correction until the pairs of the auction are tight. In each round, all
 // rows see the same duals. If the matching of the auction is not optimal, label correction would
-// never end. So after kMostRounds rounds, the rows whose pairs may not be tight become free.
+// never end. So after kMostRounds rounds, the rows whose pairs may still not be tight become free.
 template <class S>
 __device__ void refine_prices(const S& s) {
   using Key = typename S::Key;

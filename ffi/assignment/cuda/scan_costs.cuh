@@ -1,5 +1,5 @@
-// Scans at the beginning of every start: the range of the costs, the column minima, and the list of
-// free rows.
+// Scans that every initialisation needs: for the range of the costs, the column minima, and the
+// list of free rows.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_SCAN_COSTS_CUH_
 
@@ -7,9 +7,9 @@
 
 namespace jaxmatch::assignment {
 
-// Calls body(j, C_ij - v_j) in order for this lane's columns of row i: those of `kPacks` packs per
-// lane, from column `first` on. Columns of the padding have arbitrary costs, but their v makes them
-// infinitely far.
+// Calls body(j, C_ij - v_j), in order of j, for this lane's columns of row i. Each lane has
+// `kPacks` packs; the first pack of lane 0 begins at column `first`. Columns of the padding have
+// arbitrary costs, but their v makes them infinitely far.
 template <int kPacks, class S, class Body>
 __device__ void for_some_columns(const S& s, int i, int first, const Body& body) {
   constexpr int kStep = S::K * kWarpSize;
@@ -55,8 +55,9 @@ __device__ void clear(const S& s) {
   for (int i = g.thread; i < s.rows; i += g.size) s.col4row[i] = kNone;
 }
 
-// Passes every cost to `range`, until `range` gives up. With `kMinima`, it also stores the least
-// cost of each column in v, and the first row that attains it in pred.
+// Passes every cost to `range`, until `range` gives up (see Guess in costs/cuda/stored.cuh). With
+// `kMinima`, also stores the least cost of each column in v, and the first row that attains it in
+// pred.
 template <bool kMinima, class S, class Range>
 __device__ void scan_costs(const S& s, Range& range) {
   using A = typename S::Arithmetic;
@@ -123,8 +124,8 @@ __device__ void scan_costs(const S& s, Range& range) {
   }
 }
 
-// Scans the costs. Unless columns may stay unmatched, it also finds the column minima. Returns
-// false if `range` failed.
+// Scans the costs and stores their range in `found`. Unless columns may stay unmatched, also finds
+// the column minima. Returns false if `range` is a Guess that failed.
 template <class S, class Range>
 __device__ bool scan_with(const S& s, Range range, CostRange& found) {
   if (s.cols_optional) {
@@ -144,7 +145,7 @@ __device__ CostRange scan_cost_range(const S& s) {
   return found;
 }
 
-// Restores the column minima in v. pred still holds their rows.
+// Restores the column minima in v from their rows, which pred still holds.
 template <class S>
 __device__ void load_minima(const S& s) {
   for (int j = s.group.thread; j < s.cols; j += s.group.size) {

@@ -25,7 +25,7 @@ __device__ bool begin_settling(const S& s, Columns<S>& c, Search<S>& search,
     if (c.pair[n] == kNoPair || (is_free && !low)) A::settle(search.dist[n], c.v[n]);
   }
   if (!(team_min(c, c.least_of(wanted)) < A::kInfinity)) return false;
-  search.leave = nullptr;  // no path may drop a row: a dummy row holds its private column
+  search.leave = nullptr;  // no path drops a row: dummy rows, where paths begin, hold its column
   search.drop = A::kForbidden;
   search.drop_row = kNone;
   search.fits = true;
@@ -38,9 +38,9 @@ __device__ bool begin_settling(const S& s, Columns<S>& c, Search<S>& search,
   return true;
 }
 
-// Called by one thread. Moves the rows of the path that ends at column `j` by one column each. If
-// the path began at a column, this column becomes free, with the dual `lower`. If the path began at
-// a dropped row, this row now has a column.
+// Called by one thread. Moves each row of the path that ends at column `j` to the next column of
+// the path. If the path begins at a column, this column becomes free, with the dual `lower`. If the
+// path begins at a dropped row, this row now has a column.
 template <class S>
 __device__ void shift_path(const S& s, int j, typename S::Key lower) {
   for (int left = s.rows; left >= 0; --left) {
@@ -61,15 +61,17 @@ __device__ void shift_path(const S& s, int j, typename S::Key lower) {
 
 // Restores v_j = 0 for unmatched columns.
 //
-// Conceptually, each unmatched column has a dummy row with cost 0 in every column. Dummy rows are
-// identical, so one search starts from all of them: every column begins at distance
-// `ceiling - v_j`. The search finds the shortest path to a free column whose dual is too low, moves
-// the rows of the path, and lowers `ceiling`, the dual of the columns that dummy rows hold. At the
-// end, `ceiling` is subtracted from all duals.
+// Conceptually, each unmatched column is held by a dummy row, whose cost is 0 in every column.
+// `ceiling` is the dual of the columns that dummy rows hold. Dummy rows are identical, so one
+// search starts from all of them: column j begins at distance `ceiling - v_j`, its reduced cost for
+// a dummy row. Each search finds the shortest path to a free column whose dual is below `ceiling`,
+// moves each row of the path to the next column, and lowers `ceiling`. At the end, `ceiling` is
+// subtracted from all duals.
 //
 // If rows may be dropped, each row also has a private column. Its cost is the unmatched cost of the
 // row, and its dual is `ceiling`. A dropped row holds its private column, and dummy rows hold the
-// others. So dummy rows reach dropped rows at distance 0.
+// other private columns. So dummy rows reach every private column at distance 0, and with it the
+// dropped row that holds it.
 template <class S>
 __device__ Outcome settle_free_columns(const S& s, Columns<S>& c) {
   using A = typename S::Arithmetic;
@@ -81,8 +83,8 @@ __device__ Outcome settle_free_columns(const S& s, Columns<S>& c) {
     if (!begin_settling(s, c, search, ceiling)) break;
     if (!grow_tree(s, c, search)) return Outcome::kInfeasible;
     g.sync();
-    // Free columns that are not too low get their new dual here. They are no longer marked as
-    // settled, because lower_duals() expects a row for every settled column.
+    // Free columns whose dual is not below `ceiling` get their new dual here. They are no longer
+    // marked as settled, because lower_duals() expects a row for every settled column.
     const Key lower = ceiling - search.bound();
 #pragma unroll
     for (int n = 0; n < c.N; ++n) {

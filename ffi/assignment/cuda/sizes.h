@@ -1,4 +1,4 @@
-// Limits and workspace sizes of the CUDA kernels for batches of assignments, which Python queries.
+// Limits and workspace sizes of the CUDA kernels for batches of assignments. Python queries them.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
 #define JAXMATCH_CUDA_ASSIGNMENT_SIZES_H_
 
@@ -12,14 +12,15 @@
 
 namespace jaxmatch::assignment {
 
-// Number of int32 words that the workspace needs for the copy of one problem. It is 0 if no copy is
-// needed or if the copy fits in shared memory.
+// Number of int32 words that the workspace needs for the copy of one problem's costs. It is 0 if no
+// copy is needed or if the copy fits in shared memory.
 inline int64_t workspace_words(const AssignmentOperands& o) {
   const auto [rows, cols] = Sides(o);
   if (!may_copy(o)) return 0;
   const int64_t longs = size_of(o.cost_dtype) == 8 ? 2 : 1;
   // The state of a problem takes at most 42 bytes of shared memory for each row and column. The
-  // limit is lower for problems of one warp, because many of them share a multiprocessor.
+  // limit `most` on the copy is lower for problems that one warp solves, because many of these
+  // share a multiprocessor.
   const int pack = cols <= 32 ? 1 : cols <= 64 ? 2 : 4;
   const int64_t copy = 4 * longs * rows * copied_stride(cols, pack, true);
   const int64_t most = cols <= 128 ? 48 << 10 : 72 << 10;

@@ -1,5 +1,6 @@
-// The start of Jonker and Volgenant (1987), section 4, by all warps of a block: column reduction,
-// reduction transfer and augmenting row reduction.
+// Initialisation of Jonker and Volgenant (1987), section 4, by all warps of a block: column
+// reduction, reduction transfer and augmenting row reduction. Searches (augment.cuh) match the rows
+// that are still free afterwards.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_START_BLOCK_CUH_
 
@@ -8,8 +9,8 @@
 namespace jaxmatch::assignment {
 
 // Column reduction: column j has its minimum v_j in row pred_j. Each row is matched to the last
-// column that has its minimum in this row. Afterwards, pred_i is 1 if row i has more than one such
-// column, else 0.
+// column that has its minimum in this row. Afterwards, pred_i is 1 if several columns have their
+// minimum in row i, else 0.
 template <class S>
 __device__ void match_minima(const S& s) {
   const auto& g = s.group;
@@ -27,7 +28,7 @@ __device__ void match_minima(const S& s) {
     if (chosen[i] == j) {
       s.row4col[j] = Index(i);
     } else {
-      s.col4row[i] = kDropped;  // a temporary mark: more than one such column
+      s.col4row[i] = kDropped;  // a temporary mark: row i has several column minima
     }
   }
   g.sync();
@@ -39,8 +40,9 @@ __device__ void match_minima(const S& s) {
 }
 
 // Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
-// the second best column of the row is as good. The pair stays tight. All rows may do this at once,
-// because the duals of the other columns only drop meanwhile.
+// the second best column of the row has the same reduced cost. The pair stays tight. All rows may
+// do this at once: the duals of other columns only drop meanwhile, so their reduced costs only
+// rise.
 template <class S>
 __device__ void transfer_reductions(const S& s) {
   using A = typename S::Arithmetic;
@@ -109,8 +111,8 @@ __device__ void match_rows(const S& s) {
 }
 
 // Finds a matching from good duals: every row takes its best column, unless staying unmatched is
-// cheaper. If several rows want a column, the row with the lowest index takes it. Column duals do
-// not change.
+// cheaper. If several rows want a column, the row with the lowest index takes it, and the others
+// stay free. Column duals do not change.
 template <class S>
 __device__ void match_best(const S& s) {
   const auto& g = s.group;
@@ -133,8 +135,8 @@ __device__ void match_best(const S& s) {
   match_rows(s);
 }
 
-// Values of Bid::col other than a column: the warp has no row, the row stays free, or the row is
-// dropped.
+// Values of Bid::col other than a column: the warp has no row (kIdle), the row stays free (kKeep),
+// or the row is dropped (kDrop).
 enum Offer { kIdle = -1, kKeep = -2, kDrop = -3 };
 
 template <class Key>
@@ -144,8 +146,8 @@ struct Bid {
   Key price, dual;  // the new v of the column and u of the row
 };
 
-// Handles the rarer cases: the row may stay unmatched, has no allowed column, or has several best
-// columns, or a number is out of range.
+// Handles the rarer cases of make_bid(): the row may stay unmatched, has no allowed column, or has
+// several best columns, or a number is out of range.
 template <class S>
 __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typename S::Key> two) {
   using A = typename S::Arithmetic;
@@ -178,7 +180,7 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
     bid.displaced = owner;
     return bid;
   }
-  // The price cannot change, so the row can only take a free column.
+  // The dual of the column cannot change, so the row can only take a free column.
   if (owner == kNone) {
     bid.col = two.col;
   } else if (two.next == two.least) {
@@ -193,8 +195,8 @@ __device__ Bid<typename S::Key> make_odd_bid(const S& s, int i, TwoLeast<typenam
   return bid;
 }
 
-// A free row bids for its best column and lowers the column's dual until the second best column is
-// as good.
+// Called by one warp. Computes the bid of free row i for its best column: the dual of this column
+// drops until the row's second best column is as good.
 template <class S>
 __device__ Bid<typename S::Key> make_bid(const S& s, int i) {
   const auto two = two_least(s, i);
@@ -207,7 +209,7 @@ __device__ Bid<typename S::Key> make_bid(const S& s, int i) {
   return make_odd_bid(s, i, two);
 }
 
-// Called by one lane.
+// Called by one lane. Carries out a bid that has won its column, or drops the row.
 template <class S>
 __device__ void apply_bid(const S& s, int i, const Bid<typename S::Key>& bid) {
   if (bid.col >= 0) {
@@ -219,22 +221,23 @@ __device__ void apply_bid(const S& s, int i, const Bid<typename S::Key>& bid) {
   }
 }
 
-// Augmenting row reduction. Free rows are dealt out to the warps, and each warp bids for one row at
-// a time. A warp that displaces another row bids for that row next, as long as its share of
-// `budget` lasts.
+// Augmenting row reduction. The `count` free rows are dealt out to the warps, and each warp makes
+// the bids of one row at a time. A warp whose row displaces another row bids for the displaced row
+// next, as long as the warp's share of `budget` lasts.
 //
-// All warps of the block bid in rounds, at the same prices. Bids on different columns do not
-// interfere, since prices only drop. If several warps bid on one column, the first warp wins, and
-// the other rows bid again. So the result does not depend on the speed of the warps.
+// All warps of the block bid in rounds, at the same duals. Bids on different columns do not
+// interfere, since duals only drop. If several warps bid on one column, the warp with the lowest
+// index wins, and the rows of the other warps bid again. So the result does not depend on the speed
+// of the warps.
 //
-// Reduction stops once fewer than `crowd` warps bid and no rows wait: a few rows bidding against
-// each other are matched sooner by searches.
+// Reduction stops once fewer than `crowd` warps bid and no rows wait: a few rows that would outbid
+// each other many times are matched sooner by searches.
 template <class S>
 __device__ void reduce_rows(const S& s, int count, int budget, int crowd) {
   const auto& g = s.group;
   const int lane = g.lane(), warps = g.warps();
-  // The first warp that bids on each column, plus a tag. The tag falls from round to round, so bids
-  // of later rounds replace older ones.
+  // For each column, the lowest index of a warp that bids on it, plus a tag in the higher bits. The
+  // tag falls from round to round, so bids of later rounds replace older ones.
   int* claim = s.f.template shared<int>(s.f.b.shared.claim);
   for (int j = g.thread; j < s.cols; j += g.size) claim[j] = INT32_MAX;
   g.sync();

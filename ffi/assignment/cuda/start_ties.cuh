@@ -1,7 +1,8 @@
-// Start for heavily tied costs: a maximum matching on the tight pairs, which are stored as bits. It
-// uses breadth-first search from all free rows at once (Hopcroft and Karp 1973). When there are no
-// more paths, the dual update of the Hungarian method follows. Dijkstra searches would scan tied
-// rows one by one.
+// Initialisation for heavily tied costs: a maximum matching on the tight pairs (C_ij - v_j = u_i),
+// which are stored as bits. Augmenting paths are found by breadth-first search from all free rows
+// at once (Hopcroft and Karp 1973). When there are no more paths, the dual update of the Hungarian
+// method makes further pairs tight. The Dijkstra searches of augment.cuh would instead scan the
+// many rows at equal distance one by one.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_START_TIES_CUH_
 
@@ -9,23 +10,24 @@
 
 namespace jaxmatch::assignment {
 
-// Column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4. This is the order in which ballots over
-// the packs of a warp return bits.
+// In a set of columns, column j is bit j % 128 / 4 of word j / 128 * 4 + j % 4. This is the order
+// in which ballots over the packs of a warp return bits.
 constexpr int kTightPack = 4;
 __device__ inline int tight_word(int j) { return j / 128 * kTightPack + j % kTightPack; }
 __device__ inline unsigned tight_bit(int j) { return 1u << (j % 128 / kTightPack); }
 
-// Alternating trees, in shared memory. A row is in a tree if its root is not kNone.
+// Alternating trees that grow from the free rows, in shared memory. A row is in a tree if its root
+// is not kNone.
 template <class S>
 struct Forest {
   const S& s;
   const int words;          // number of words that hold a bit for each column
   uint32_t* const tight;    // [rows, words] tight pairs
   uint32_t* const visited;  // [words] columns in trees
-  int* const claim;         // [cols] lowest index of a row that reaches it; kNone once in a tree
+  int* const claim;         // [cols] lowest row that reaches the column; kNone once in a tree
   int* const end;           // [rows] for each root, the first free column of its tree
   Index* const root;        // [rows] root of the tree of each row, or kNone
-  Index* const frontiers;   // two lists [rows] of rows, used alternately
+  Index* const frontiers;   // two lists [rows]: the rows of this level and of the next level
   int* const counter;       // sizes of the frontiers, the number of paths, the least slack
 
   __device__ explicit Forest(const S& state)
@@ -65,8 +67,9 @@ __device__ uint32_t collect_bits(const S& s, int i, const Test& test) {
   return mine;
 }
 
-// Returns u_i = min_j C_ij - v_j, and in `mine` the bits of the columns that attain it. The row
-// must fit in `kPacks` packs per lane, so that its reduced costs stay in registers.
+// Called by one warp. Returns u_i = min_j C_ij - v_j. Lane w gets in `mine` word w of the set of
+// columns that attain this minimum. The row must fit in `kPacks` packs per lane, so that its
+// reduced costs stay in registers.
 template <int kPacks, class S>
 __device__ typename S::Key find_tight_row(const S& s, int i, uint32_t& mine) {
   typename S::Key x[kPacks * kTightPack], least = S::Arithmetic::kForbidden;
@@ -167,8 +170,8 @@ __device__ int grow_forest(const Forest<S>& t, int free_count) {
   return t.counter[kPaths];
 }
 
-// Flips the paths of the trees that reached a free column. Lists the rows that are still free, in
-// order, and returns their number.
+// Augments the matching along one path of each tree that reached a free column. Lists the rows that
+// are still free, in order, and returns their number.
 template <class S>
 __device__ int flip_paths(const Forest<S>& t, int free_count) {
   const S& s = t.s;
@@ -181,8 +184,8 @@ __device__ int flip_paths(const Forest<S>& t, int free_count) {
   return list_free_rows(s);
 }
 
-// Dual update, for when no tree can grow: raises u of the rows in trees and lowers v of the columns
-// in trees, until a new pair is tight.
+// The dual update of the Hungarian method, for when no tree can grow: raises u of the rows in trees
+// and lowers v of the columns in trees, until a new pair is tight.
 template <class S>
 __device__ void update_duals(const Forest<S>& t) {
   using A = typename S::Arithmetic;
@@ -199,7 +202,7 @@ __device__ void update_duals(const Forest<S>& t) {
       if (j < s.cols && x < least && outside(j)) least = x;
     });
     least = A::warp_min(least);
-    // Slacks are not negative, so that their bits are ordered like integers.
+    // Slacks are not negative, so their bits, read as integers, have the same order.
     if (g.lane() == 0) atomicMin(&t.counter[kSlack], __float_as_int(least - s.u[i]));
   }
   g.sync();

@@ -1,5 +1,6 @@
-// The start of Jonker and Volgenant (1987), section 4, by a single warp. Every lane keeps its
-// columns in registers.
+// Initialisation of Jonker and Volgenant (1987), section 4, by a single warp: column reduction,
+// reduction transfer and augmenting row reduction. Every lane keeps its columns in registers.
+// Searches (augment.cuh) match the rows that are still free afterwards.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_START_WARP_CUH_
 
@@ -38,7 +39,7 @@ __device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& fr
     const int i = argmin[n], j = c.at(n);
     const bool has = i != kNone && chosen[i] == j;
     c.pair[n] = j < s.cols ? pair_up(has ? i : kNone, j) : kNoPair;
-    if (i != kNone && !has) s.col4row[i] = kDropped;  // a temporary mark: more than one such column
+    if (i != kNone && !has) s.col4row[i] = kDropped;  // a mark: row i has several column minima
   }
   __syncwarp();
   int singles = 0;
@@ -62,7 +63,7 @@ __device__ int match_minima_warp(const S& s, Columns<S>& c, int* single, int& fr
 }
 
 // Reduction transfer: if exactly one column has its minimum in a row, v of this column drops until
-// the second best column of the row is as good. The pair stays tight.
+// the second best column of the row has the same reduced cost. The pair stays tight.
 template <class S>
 __device__ void transfer_reductions_warp(const S& s, Columns<S>& c, const int* single, int count) {
   using A = typename S::Arithmetic;
@@ -99,9 +100,9 @@ __device__ typename A::Key least_bid(typename A::Key x) {
   return A::warp_min_path(x);
 }
 
-// Handles the rarer cases: the row may stay unmatched, has no allowed column, or has several best
-// columns, or a number is out of range. Returns true if the row takes the column. Sets `drop` to
-// the amount by which the dual of the column drops.
+// Handles the rarer bids: the row may stay unmatched, has no allowed column, or has several best
+// columns, or a number is out of range. Returns true if the row takes the column of `pair`. Sets
+// `drop` to the amount by which the dual of this column drops.
 template <class S>
 __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key least,
                                 typename S::Key next, typename S::Key& drop) {
@@ -123,12 +124,13 @@ __device__ bool is_odd_bid_good(const S& s, int row, int pair, typename S::Key l
     return false;
   }
   if (moves) drop = next - least;
-  return moves || row_of(pair) == kNone;  // if the price cannot change, the column must be free
+  return moves || row_of(pair) == kNone;  // without a drop, it takes only a free column
 }
 
-// Augmenting row reduction: each of the first `count` free rows takes its best column and lowers
-// the column's dual until the second best column is as good. A displaced row bids again at once, as
-// long as there have been fewer than `budget` such rebids.
+// Augmenting row reduction: each of the first `count` free rows bids. The row takes its best column
+// and lowers the column's dual until the row's second best column is as good. If another row held
+// the column, that row is displaced. A displaced row bids again at once, as long as there have been
+// fewer than `budget` such rebids.
 template <bool kSigned, class S>
 __device__ void reduce_rows_warp(const S& s, Columns<S>& c, int count, int budget) {
   using A = typename S::Arithmetic;
@@ -172,7 +174,8 @@ __device__ void reduce_rows_warp(const S& s, Columns<S>& c, int count, int budge
   }
 }
 
-// Drops every row of a problem without columns.
+// Drops every row of a problem without columns. A row that cannot be dropped makes the problem
+// infeasible.
 template <class S>
 __device__ void drop_rows(const S& s) {
   for (int i = s.group.lane(); i < s.rows; i += kWarpSize) {
@@ -184,8 +187,9 @@ __device__ void drop_rows(const S& s) {
   }
 }
 
-// Copies duals and pairs to shared memory, for searches and results. Checking the range only here
-// is enough: duals only drop, so a dual that has left the exact range is still outside it.
+// Copies duals and pairs to shared memory, for searches and results. The initialisation checks the
+// range of duals only here. That is enough: duals only drop, so a dual that has left the exact
+// range is still outside it.
 template <class S>
 __device__ void publish(const S& s, const Columns<S>& c) {
 #pragma unroll

@@ -15,13 +15,14 @@ enum class Outcome { kSolved, kInfeasible, kTooWide };
 // any memory, without alignment.
 enum class Place { kShared, kAligned, kAnywhere };
 
-// Invariants, from the start to the end of a solve (u_i = min_j C_ij - v_j, stored for matched
+// Invariants of a solve, except inside refine_prices() (u_i = min_j C_ij - v_j, stored for matched
 // rows):
 //   - a matched pair is tight: C_ij - v_j = u_i; a dropped row has leave_i <= u_i;
 //   - v only decreases, so lower bounds on reduced costs stay valid, and dropped rows stay dropped;
-//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched.
-//     After a warm start, settle_columns.cuh restores this equality at the end.
-// `kPack`: number of columns that a load reads. `kPacks`: number of packs of a thread in a search.
+//   - where columns may stay unmatched, v_j <= 0, with equality if the column was never matched. A
+//     warm start may put v_j lower; settle_columns.cuh then restores equality at the end.
+// `kPack`: number of columns that a load reads. `kPacks`: number of packs that each thread holds in
+// a search.
 template <class ArithmeticType, class FormType, int kPack, int kPacks, bool kIsOneWarp,
           Place kPlace>
 struct State {
@@ -30,7 +31,7 @@ struct State {
   using Key = typename Arithmetic::Key;
   using Raw = typename FormType::Raw;
   using Costs = typename FormType::Costs;
-  // Columns come in packs: K neighbours belong to one thread or lane.
+  // Columns come in packs: K adjacent columns that belong to one thread.
   static constexpr int K = kPack, kSearchPacks = kPacks;
   static constexpr bool kOneWarp = kIsOneWarp;
   using G = Group<kIsOneWarp>;
@@ -72,11 +73,11 @@ struct State {
 
   // Address of column j of row 0, for load().
   __device__ const Raw* start(int j) const {
-    // Stays within the last pack that holds a column, because the buffer may end there.
+    // Stays within the last pack that holds a column, because the buffer may end behind it.
     return costs + min(j, kPlace == Place::kAnywhere ? cols - 1 : (cols - 1) / K * K);
   }
-  // Loads the pack of row i that begins at column j. Beyond the last column its values are
-  // arbitrary.
+  // Loads the pack of row i that begins at column j; `start` is start(j). Beyond the last column
+  // the values are arbitrary.
   __device__ Raws load(const Raw* start, int i, int j) const {
     // In shared memory, 32 bits are enough for offsets.
     using Offset = std::conditional_t<kPlace == Place::kShared, unsigned, uint64_t>;

@@ -1,4 +1,5 @@
-// A start from given column duals instead of column reduction.
+// Warm start: the solve begins with given column duals instead of column reduction. The duals come
+// from the caller or from an auction, which calls them prices.
 #ifndef JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
 #define JAXMATCH_CUDA_ASSIGNMENT_WARM_START_CUH_
 
@@ -8,12 +9,12 @@ namespace jaxmatch::assignment {
 
 struct WarmStart {
   bool use;          // whether to start from the given duals
-  bool held;         // whether an auction ran
+  bool held;         // whether an auction has computed prices for this problem
   double top, unit;  // place_duals() subtracts `top`, given_dual() rounds to multiples of `unit`
 };
 
-// The dual of column j from the auction or the caller. It is scaled like keys and, unless `unit` is
-// 0, rounded to a multiple of `unit`.
+// The dual of column j from the auction or the caller. It is scaled like keys (arithmetic.cuh) and,
+// unless `unit` is 0, rounded to a multiple of `unit`.
 template <class S>
 __device__ double given_dual(const S& s, int j, double unit) {
   const auto& f = s.f;
@@ -29,8 +30,8 @@ __device__ double given_dual(const S& s, int j, double unit) {
 
 // Decides whether to start warm. If columns may stay unmatched, the caller's duals are not used,
 // because each unmatched column whose dual is not 0 would cost a search (settle_columns.cuh). No
-// duals are used if one is not finite, or if they exceed the costs by so much that sums with them
-// would round.
+// duals are used if one of them is not finite, or if they exceed the costs by so much that sums
+// with them would round.
 template <class S>
 __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   const auto& f = s.f;
@@ -39,7 +40,8 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   if (s.cols_optional && (S::kOneWarp || !f.b.auction)) return start;
   start.held = f.b.auction && f.auction_price(0) == f.auction_price(0);
   const double factor = fabs(s.scale.factor);
-  // Multiples of the unit of the costs keep later sums exact (float64 costs have no common unit).
+  // Duals that are multiples of the unit of the costs keep later sums exact. Units below 2^-1000
+  // are ignored.
   start.unit = found.lowest_bit >= 0x1p-1000 ? found.lowest_bit * factor : 0;
   double limit = 16 * (found.max_abs * factor);
   if (S::Arithmetic::kWatched) limit = fmin(limit, double(s.scale.most) / 2);
@@ -58,8 +60,8 @@ __device__ WarmStart inspect_duals(const S& s, const CostRange& found) {
   return start;
 }
 
-// Sets v to the given duals minus start.top, so that none is above 0. If columns may stay
-// unmatched, the prices of the auction have this form already, and start.top is 0.
+// Sets v to the given duals minus start.top, so that no dual is above 0. If columns may stay
+// unmatched, the prices of the auction are at most 0 already, and start.top is 0.
 template <class S>
 __device__ void place_duals(const S& s, const WarmStart& start) {
   for (int j = s.f.group.thread; j < s.f.cols; j += s.f.group.size) {

@@ -1,5 +1,5 @@
-// Start of a solve: orientation, unit of the quantised costs, initial prices, and the dummy rows of
-// zeros that make a wide problem square.
+// The start of a solve: chooses the canonical rows, the unit of the quantised costs and the initial
+// prices. Adds dummy rows of zeros to make a wide problem (more columns than rows) square.
 #ifndef JAXMATCH_LARGE_BEGIN_H_
 #define JAXMATCH_LARGE_BEGIN_H_
 
@@ -10,8 +10,8 @@ namespace jaxmatch::assignment::large {
 
 // Chooses the unit of the quantised costs. Costs that span at most kQuantBits bits are represented
 // exactly. Otherwise costs are clamped at about 2^10 times the greatest column minimum, or higher
-// if an earlier solution used a clamped cost. After an overflow the unit is so coarse that no
-// number of a feasible problem can overflow.
+// if an earlier solution used a clamped cost. After an overflow the unit is so coarse that no label
+// or price of a feasible problem can overflow.
 template <class T>
 JAXMATCH_DEVICE void choose_unit(const LargeProblem<T>& p) {
   Control& c = *p.s.control;
@@ -59,7 +59,7 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.each(s.m, [&](int64_t j) {
     store_relaxed(s.row4col + j, int32_t(p.has_col(j) ? kFree : kAbsent));
     store_relaxed(s.bid + j, kNoBid);
-    // scan_costs() left the least cost of each column in v_real, negated to maximise.
+    // scan_costs() left the least cost of each column in v_real (of negated costs, to maximise).
     const double least = load_relaxed(s.v_real + j) * fabs(p.costs.factor) * p.costs.boost;
     const bool used = square && p.has_col(j) && least < infinity();
     store_relaxed(s.v + j, used ? int64_t(p.costs.whole(least)) : 0);
@@ -67,8 +67,8 @@ JAXMATCH_DEVICE void begin(Team& team, LargeProblem<T>& p) {
   team.sync();
 }
 
-// True for a leftover column: a free column that a dummy row would take. All leftover columns have
-// the greatest price.
+// True for a leftover column: a free column at the greatest price, spare_price. Dummy rows take
+// such columns, because a row of zeros prefers the greatest price.
 JAXMATCH_DEVICE inline bool is_left(const LargeState& s, int64_t j) {
   return load_relaxed(s.row4col + j) == kFree &&
          load_relaxed(s.v + j) == load_relaxed(&s.control->spare_price);
@@ -81,8 +81,8 @@ JAXMATCH_DEVICE int64_t count_cheaper(Team& team, const LargeState& s) {
       s.m, [&](int64_t j) { return load_relaxed(s.row4col + j) == kFree && !is_left(s, j); });
 }
 
-// Makes a wide problem square: assigns dummy rows of zeros to leftover columns. The first leftover
-// columns stay free, so that there are as many free columns as free rows.
+// Makes a wide problem square: assigns dummy rows to leftover columns, see is_left(). The first
+// leftover columns stay free, so that there are as many free columns as free rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void place_spares(Team& team, const LargeProblem<T>& p, int64_t free_rows) {
   const LargeState& s = p.s;

@@ -8,8 +8,8 @@
 #include "common/host_device.h"
 
 #if defined(__CUDACC__)
-// JAXMATCH_NOINLINE functions have their own registers. Whole passes over costs are such functions;
-// they take a problem by reference and copy it for the inner loop.
+// The compiler allocates registers for a JAXMATCH_NOINLINE function separately. Passes over all
+// costs are such functions. They take the problem by reference and copy it for the inner loop.
 #define JAXMATCH_NOINLINE __device__ __noinline__
 #define JAXMATCH_INLINE __device__
 #define JAXMATCH_UNROLL _Pragma("unroll")
@@ -25,8 +25,8 @@ namespace jaxmatch::assignment::large {
 
 #if defined(__CUDACC__)
 
-// Relaxed loads and stores bypass the L1 cache: they see values that other threads have stored
-// since the last barrier.
+// Relaxed loads and stores bypass the L1 cache, so they see values that other multiprocessors have
+// stored during the kernel.
 template <class T>
 __device__ inline T load_relaxed(const T* at) {
   return __ldcg(at);
@@ -74,7 +74,7 @@ struct Lanes {
     return int64_t(least) << 32 | low;
   }
   __device__ static double min_real(double x) {
-    // Compared as integers, negative doubles are in reverse order.
+    // As integers, the bits of negative doubles compare in reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     return __longlong_as_double(to_ordered(min(to_ordered(__double_as_longlong(x)))));
   }
@@ -144,7 +144,7 @@ JAXMATCH_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
-// Calls f(word, its bits) for words first, first + step, ... of a row. Loads several words
+// Calls f(index, bits) for the words first, first + step, ... of a row. Several loads are in flight
 // together.
 template <class F>
 JAXMATCH_DEVICE void for_each_word(const uint32_t* row, int64_t words, int64_t first, int64_t step,

@@ -1,4 +1,5 @@
-// Results of a large solve: pairs, value, duals, and a proved bound on the gap.
+// Results of a large solve: pairs, value, duals, and a proved bound on the gap to the optimal
+// value.
 #ifndef JAXMATCH_LARGE_FINISH_H_
 #define JAXMATCH_LARGE_FINISH_H_
 
@@ -23,7 +24,8 @@ struct LargeResults {
   }
 };
 
-// Column prices in the units of the costs, scaled by 2^-64 if sums of them might overflow a double.
+// Column prices as real numbers on the scale of the costs, relative to spare_price. They are
+// multiplied by 2^-64 if sums of them might overflow a double.
 struct RealPrices {
   const int64_t* v;
   double shrink, unscale;
@@ -40,7 +42,7 @@ struct RealPrices {
   JAXMATCH_DEVICE double reduced(double cost, int64_t j) const {
     return cost * shrink - double(load_relaxed(v + j) - base) * unscale;
   }
-  // A bound on the underflow error of two scaled numbers.
+  // A bound on the error that underflow causes in two scaled numbers.
   JAXMATCH_DEVICE double rounding() const { return shrink < 1 ? 0x1p-1072 : 0; }
 };
 
@@ -68,7 +70,7 @@ struct DirectCosts {
 };
 
 // An upper bound on the slack of row i's pair, scaled as RealPrices are. It is at least 0, and +inf
-// if undefined.
+// if it would be NaN.
 template <class T, class Costs>
 JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lanes g, int64_t i) {
   const int32_t mine = load_relaxed(p.s.col4row + i);
@@ -81,8 +83,9 @@ JAXMATCH_DEVICE double row_gap(const LargeProblem<T>& p, const Costs& costs, Lan
   return gap > 0 ? gap : gap <= 0 ? 0 : infinity();
 }
 
-// The gap due to free columns, after the time limit. In a wide problem all free columns should have
-// the price spare_price.
+// The part of the gap that free columns cause in a solve stopped at its time limit. In an optimum
+// of a wide problem all free columns have the price spare_price, so each contributes the distance
+// of its price to spare_price.
 template <class Team, class T>
 JAXMATCH_DEVICE double gap_of_free_columns(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -123,7 +126,8 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const double v = empty || !p.has_col(j) ? 0 : double(load_relaxed(s.v + j) - base) * unscale;
     r.write(flip ? r.row_dual : r.col_dual, j, proved ? sign * v : nan);
   });
-  // The value is summed as integers, in two halves, so that it does not depend on the order.
+  // The value is summed as integers, high and low bits separately, so that it does not depend on
+  // the order of additions.
   constexpr int64_t kHalf = int64_t{1} << 26;
   double value = 0, gap = 0;
   if (late && load_relaxed(&s.control->free_rows) > 0) {
@@ -138,7 +142,7 @@ JAXMATCH_DEVICE void write_results(Team& team, const LargeProblem<T>& p, const L
     const int64_t low = team.wide_sum(s.n, [&](int64_t i) { return key(i) & (kHalf - 1); });
     value = (double(high) * double(kHalf) + double(low)) * unscale * sign;
     const bool exact = load_relaxed(&s.control->exact);
-    // An optimal solution uses no clamped costs, but one completed at the time limit may.
+    // An optimal solution uses no clamped costs, but a solution completed at the time limit may.
     if (!exact || (late && !Integral<T>::value)) {
       double* const parts = reinterpret_cast<double*>(s.nearest);
       team.each(s.n, [&](int64_t i) {

@@ -6,8 +6,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// State common to all methods. With masks either side may become the canonical rows, and the layout
-// has room for both cases.
+// State common to all methods. Canonical rows are the side with fewer unmasked entries. With masks
+// this may be either side, and the layout has room for both cases.
 struct Layout {
   int64_t rows, cols;
   DeviceArena parts;

@@ -22,7 +22,7 @@ constexpr Name<LargeMethod> kLargeMethods[] = {{"core", LargeMethod::kCore},
                                                {"classical", LargeMethod::kClassical},
                                                {"tree", LargeMethod::kTree}};
 
-// True if a method has candidate sets.
+// True if the method uses candidate sets.
 constexpr bool has_core(LargeMethod method) {
   return method == LargeMethod::kCore || method == LargeMethod::kAuction;
 }
@@ -62,7 +62,8 @@ ffi::Error for_dtype(Dtype dtype, Solve solve) {
   }
 }
 
-// Calls solve() with an element of type `dtype`, or with Points of that type.
+// Calls solve() with an element of type `dtype`, or with Points of that type if costs are computed
+// from points.
 template <class Solve>
 ffi::Error for_costs(Dtype dtype, bool points, Solve solve) {
   if (!points) return for_dtype(dtype, solve);
@@ -102,7 +103,7 @@ struct LargeOperands {
   int32_t* control;  // [batch, kControlWords]
   char* scratch;     // [batch, scratch_bytes]
   int64_t scratch_bytes;
-  bool resumed;        // control and scratch come from an earlier step
+  bool resumed;        // control and scratch come from an earlier call
   int64_t budget;      // limit on the steps of this call
   int64_t time_limit;  // of this call, in nanoseconds, or kNoDeadline
 
@@ -173,8 +174,8 @@ inline ffi::ErrorOr<LargeOperands> decode_large(ffi::RemainingArgs args, ffi::Re
   if (control->element_type() != ffi::S32 || scratch->element_type() != ffi::S32) {
     return wrong("the state must be int32");
   }
-  // The name "state" stands for two operands, which must be in the memory of the results `control`
-  // and `scratch`.
+  // The name "state" stands for two operands. They must share memory with the results `control` and
+  // `scratch`.
   const int state = given.operand("state");
   for (int k = 0; state >= 0 && k < 2; ++k) {
     const auto before = args.get<ffi::AnyBuffer>(size_t(1 + state + k));

@@ -1,8 +1,8 @@
 // Costs that are distances between points, computed on each access.
 //
-// A cost is computed in double precision in the order of the coordinates, without contraction, and
-// rounded to the coordinates' type. It therefore has the same bits on every access, platform and
-// device. assignment/cpu/points.h computes the same bits.
+// A cost is computed in double precision in the order of the coordinates, without fused
+// multiply-add, and rounded to the coordinates' type. It therefore has the same bits on every
+// access, platform and device. assignment/cpu/points.h computes the same bits.
 #ifndef JAXMATCH_LARGE_POINT_COSTS_H_
 #define JAXMATCH_LARGE_POINT_COSTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Costs of type T, between points with coordinates of type T.
+// A tag type for costs that are distances between points. Coordinates and costs have type T.
 template <class T>
 struct Points {};
 
@@ -50,9 +50,9 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     }
   }
   // Computes the same costs in the arithmetic of the coordinates' type, with a few rounding errors
-  // per coordinate. It is used for prices, which need no exact costs. Sums are doubles where more
-  // would be lost. For the Euclidean metric, squares may leave the range of a float although their
-  // root does not. For the cosine metric, 1 minus a product loses bits by cancellation.
+  // per coordinate. That is enough for the bids of an auction. Two metrics still need sums in
+  // double precision. For the Euclidean metric, squares may leave the range of a float although
+  // their root does not. For the cosine metric, 1 minus a product loses bits by cancellation.
   template <int kRows, int kCols, class Row, class ColumnOf>
   JAXMATCH_INLINE void estimate(const Row (&i)[kRows], const ColumnOf& column_of,
                                 T (&cost)[kRows][kCols]) const {
@@ -88,7 +88,7 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     return between(row_points + i, rows, col_points + j, cols, dims, metric);
   }
   JAXMATCH_DEVICE double real(int64_t i, int64_t j) const { return widen(raw(i, j)); }
-  // Distances are symmetric to the last bit.
+  // Swaps the sides. Distances are symmetric to the last bit.
   JAXMATCH_DEVICE void flip() {
     const T* const points = row_points;
     const int64_t count = rows;
@@ -110,8 +110,8 @@ struct QuantizedCosts<Points<T>> : Quantizer<T> {
     }
     for (int a = 0; a < count; ++a) cost[a] = found[0][a];
   }
-  // The distance between two points, each with its own stride of coordinates. It is not inlined,
-  // because many places in the kernels need a single cost, and few need it often.
+  // The distance between two points, each with its own stride of coordinates. It is not inlined, to
+  // keep the kernels small: many places need a single cost, but few of them often.
   JAXMATCH_NOINLINE static T between(const T* x, int64_t x_stride, const T* y, int64_t y_stride,
                                      int64_t dims, Metric metric) {
     QuantizedCosts pair;

@@ -10,7 +10,7 @@ template <class T>
 struct LargeProblem {
   LargeState s;
   QuantizedCosts<T> costs;
-  const uint8_t *row_mask, *col_mask;  // canonical, or null
+  const uint8_t *row_mask, *col_mask;  // of canonical rows and columns, or null
   bool maximize;
 
   using Element = typename ElementOf<T>::Type;
@@ -20,19 +20,20 @@ struct LargeProblem {
   }
   JAXMATCH_DEVICE bool has_row(int64_t i) const { return !row_mask || row_mask[i]; }
   JAXMATCH_DEVICE bool has_col(int64_t j) const { return !col_mask || col_mask[j]; }
-  // A shard overrides these, see assignment/large/sharded/state.h.
+  // Shard (assignment/large/sharded/state.h) overrides the next three functions.
   JAXMATCH_DEVICE static constexpr int classes() { return kColumnClasses; }
   JAXMATCH_DEVICE static constexpr int64_t row_id(int64_t i) { return i; }
   JAXMATCH_DEVICE static constexpr int64_t col_id(int64_t j) { return j; }
 
-  // Converts the cost of row i and column j to units. An auction of sharded costs perturbs it.
+  // Converts the cost of row i and column j to units. PerturbedShard, in an auction of sharded
+  // costs, adds a perturbation.
   JAXMATCH_DEVICE double key_at(int64_t, int64_t, Element cost) const { return costs.key_of(cost); }
 
   static constexpr bool kComputed = ElementOf<T>::is_computed;
 
-  // Finds the least cost of each column first, first + step, ... before `last` in rows `row` to
-  // `last_row`. To maximise, costs are negated. Extends `range` by all costs read. Calls f(column,
-  // least) for unmasked columns.
+  // Finds the least cost of each of the columns first, first + step, ... before `last`, among the
+  // rows from `row` to before `last_row`. To maximise, costs are negated. Extends `range` by all
+  // costs read. Calls f(column, least) for unmasked columns.
   template <int kRows, int kCols, class F>
   JAXMATCH_DEVICE void least_of_columns(int first, int step, int last, int64_t row,
                                         int64_t last_row, Range& range, F f) const {
@@ -73,7 +74,7 @@ struct LargeProblem {
         }
       }
     };
-    if (!col_mask && first + (kCols - 1) * step < last) {  // the same for all lanes of most warps
+    if (!col_mask && first + (kCols - 1) * step < last) {  // most warps do not diverge here
       scan([&](int a) { return first + a * step; });
     } else {
       scan([&](int a) { return at[a]; });
@@ -84,7 +85,7 @@ struct LargeProblem {
     }
   }
 
-  // Calls f(column, reduced cost) for the candidates of row i.
+  // Calls f(column, slack) for the candidates of row i.
   template <class F>
   JAXMATCH_DEVICE void for_each_candidate(Lanes g, int64_t i, F f) const {
     const int64_t u = load_relaxed(s.u + i);
@@ -102,7 +103,7 @@ struct LargeProblem {
   }
 };
 
-// Computes the range of all costs, and the column minima in v_real. Ends with a barrier.
+// Computes the range of all costs, and stores the column minima in v_real. Ends with a barrier.
 template <class Team, class P>
 JAXMATCH_NOINLINE void scan_costs(Team& team, const P& problem) {
   P p = problem;

@@ -1,10 +1,11 @@
 // The costs of one large problem as integers: fixed-point multiples of a common unit.
 //
-// Integer costs stay unchanged. Floating-point costs become multiples of a power of two. This is
-// exact if they have a common unit and span at most 50 bits. Otherwise low bits are rounded (the
-// reported gap covers this) and outliers are clamped to the greatest representable value. A
-// solution without clamped costs is as good for the unclamped costs. If the optimum uses a clamped
-// cost, the solve restarts with a coarser unit. All decisions use exact 64-bit integers.
+// Integer costs stay unchanged. Floating-point costs become multiples of a power of two. The
+// conversion is exact if the set bits of all costs span at most 50 binary places. Otherwise low
+// bits are rounded (the reported gap covers the error), and outliers are clamped to the greatest
+// representable value. Clamping only lowers costs, so an optimum that uses no clamped cost is
+// optimal for the unclamped costs, too. If the optimum uses a clamped cost, the solve restarts with
+// a coarser unit. Except for the bids of an auction, all decisions use exact integers.
 #ifndef JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 #define JAXMATCH_LARGE_QUANTIZED_COSTS_H_
 
@@ -93,7 +94,7 @@ struct Integral<int32_t> {
 template <class Bits, class Real>
 struct RangeOf {
   Bits most = 0;     // the greatest magnitude
-  Bits lowest = 0;   // minus the bits of the smallest lowest set bit; 0: no bit is set
+  Bits lowest = 0;   // the least value of any cost's lowest set bit, as negated bits; 0: none
   Bits invalid = 0;  // nonzero: some cost is NaN, or an infinity of the wrong sign
 
   JAXMATCH_DEVICE static Real as_real(Bits bits) {
@@ -110,9 +111,10 @@ struct RangeOf {
     const Bits infinite = as_bits(Real(__builtin_huge_val())), sign = ~(~Bits{0} >> 1);
     const Bits bits = as_bits(x), magnitude = bits & ~sign;
     const bool finite = magnitude < infinite;
-    // `magnitude & (magnitude - 1)` is x without its lowest set bit. Subtracting it from x gives
-    // that bit, exactly. For a power of two it clears a bit of the exponent instead, and the
-    // difference is at least half of x.
+    // `magnitude & (magnitude - 1)` is |x| without its lowest set bit. The difference of the two
+    // numbers is exactly the value of that bit. For a power of two, whose mantissa has no set bit,
+    // the expression clears a bit of the exponent instead, and the difference is at least half of
+    // x.
     const Bits low = as_bits(as_real(magnitude) - as_real(magnitude & (magnitude - 1)));
     if (finite) most = greater(most, magnitude);
     if (finite) lowest = greater(lowest, Bits(0 - low));
@@ -129,10 +131,10 @@ struct RangeFor<double> {
   using Type = RangeOf<uint64_t, double>;
 };
 
-// The range of the costs of all threads.
+// The range of all costs, merged over threads.
 struct QuantRange {
   int64_t most = 0;            // bits of the greatest magnitude, as a double
-  int64_t lowest = INT64_MAX;  // bits of the smallest lowest set bit, or of half of it or more
+  int64_t lowest = INT64_MAX;  // bits of the smallest lowest set bit; may be up to halved
   int32_t invalid = 0;         // -1: some cost is invalid
 
   template <class Bits, class Real>
@@ -184,8 +186,8 @@ struct Quantizer {
   }
 };
 
-// Quantised costs, read in place. Canonical rows are the shorter side. A stride for each side makes
-// a transposed copy unnecessary.
+// Quantised costs, read in place. Each side has a stride, so that the columns of the matrix may be
+// the canonical rows without a transposed copy.
 template <class T>
 struct QuantizedCosts : Quantizer<T> {
   const T* at = nullptr;
@@ -207,7 +209,7 @@ struct QuantizedCosts : Quantizer<T> {
       for (int a = 0; a < kCols; ++a) cost[r][a] = row[column_of(a) * col_stride];
     }
   }
-  // Loads the exact costs. Costs of points are estimated instead, see point_costs.h.
+  // Loads the exact costs. The specialisation for points only estimates them.
   JAXMATCH_INLINE void estimate_row(int64_t i, int64_t first, int count, T* cost) const {
     load_row(i, first, count, cost);
   }

@@ -22,8 +22,8 @@ template <bool kRotated, class P, class Publish>
 JAXMATCH_INLINE void select_row(const P& p, const double* v, int64_t i, int64_t to,
                                 uint32_t rotation, int classes, Publish publish) {
   Candidates best[kColumnClasses];
-  // The last candidate of each class. It is stored twice, so that the classes of a rotated block
-  // are contiguous.
+  // The reduced cost of the last candidate of each class. The array holds all classes twice, so
+  // that the classes of a rotated block are contiguous.
   double most[2 * kColumnClasses];
   const auto update_worst = [&](int c) JAXMATCH_VECTORIZED {
     most[c] = most[classes + c] = best[c].x[kCandidatesPerClass - 1];

@@ -19,8 +19,8 @@ JAXMATCH_DEVICE void load_costs_and_prices(const P& p, const double* v, const in
   for (int a = 0; a < kCols; ++a) price[a] = v[column_of(a)];
 }
 
-// Selects candidates of a few rows among the columns of blocks `first` to `last`, and stores them
-// as the candidates of rows `to`.
+// Selects candidates of a few rows, and stores them as the candidates of rows `to`. A block of
+// columns has one column of each class; the blocks from `first` to before `last` are read.
 template <bool kRotated, int kRows, int kCols, class P, class Publish>
 JAXMATCH_DEVICE void select_together(const P& p, const double* v, Lanes g,
                                      const int64_t (&row)[kRows], const int64_t (&to)[kRows],

@@ -1,4 +1,4 @@
-// Sizes of the buffers of a large problem, and the control words that Python reads.
+// Sizes of the buffers of a large problem, and indices of the control words that Python reads.
 #ifndef JAXMATCH_LARGE_SIZES_H_
 #define JAXMATCH_LARGE_SIZES_H_
 
@@ -10,7 +10,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Words of scratch memory that a method needs.
+// Scratch memory that a method needs, in 32-bit words. The arguments are n, m, and whether there
+// are masks.
 template <LargeMethod kMethod>
 int64_t scratch_words(const int64_t* a) {
   int64_t bytes;
@@ -18,8 +19,9 @@ int64_t scratch_words(const int64_t* a) {
   return words(bytes);
 }
 
-// Operands of a sharded problem, for its sizes. The arguments are n rows, m columns, whether there
-// are masks, whether rows (not columns) are sharded, and the number of devices.
+// Example operands of a sharded problem, to compute its sizes from. The arguments are n rows, m
+// columns, whether there are masks, whether rows (not columns) are sharded, and the number of
+// devices.
 template <bool kHasCores>
 ShardedOperands sharded_example(const int64_t* a) {
   static const uint8_t there = 1;
@@ -51,8 +53,8 @@ constexpr Size kSizes[] = {
     {"large.control.bids", constant<offsetof(Control, bids) / 4>},
     {"large.control.rows", constant<offsetof(Control, rows) / 4>},
     {"large.control.trees", constant<offsetof(Control, trees) / 4>},
-    // Nanoseconds of each stage, as 64 bits. The Hungarian methods count the time of their steps
-    // under stages of the core method.
+    // Nanoseconds of each stage, as 64-bit integers. The Hungarian methods have other steps, whose
+    // time is counted under stages of the core method.
     {"large.control.spent.look", constant<spent_at(kBegin)>},
     {"large.control.spent.select", constant<spent_at(kSelect)>},
     {"large.control.spent.bid", constant<spent_at(kBid)>},

@@ -1,5 +1,5 @@
-// The end of a solve at its time limit: the current pairs are completed to an answer, and the
-// prices give a proved bound on its gap.
+// Ends a solve at its time limit: completes the current pairs to a full matching if it can, and
+// makes the prices feasible, so that they bound the distance to the optimum.
 #ifndef JAXMATCH_LARGE_STOP_H_
 #define JAXMATCH_LARGE_STOP_H_
 
@@ -13,8 +13,8 @@ namespace jaxmatch::assignment::large {
 // After the deadline, rows stop choosing columns once they have read all costs this many times.
 constexpr int64_t kMostScansAfterDeadline = 4;
 
-// True once the time is up. All threads get the same answer. If there is a time limit, this is also
-// a barrier.
+// True once the time is up. All threads get the same answer. If there is a time limit, the call is
+// also a barrier.
 template <class Team>
 JAXMATCH_DEVICE bool is_late(Team& team, const LargeState& s) {
   const int64_t deadline = load_relaxed(&s.control->deadline);
@@ -35,9 +35,9 @@ JAXMATCH_NOINLINE TwoLeast two_nearest_free(const P& problem, Lanes g, const dou
   return TwoLeast::of_lanes(g, own);
 }
 
-// Every free row bids for its best free column. The column goes to the row that would lose most
-// with its second-best column. Matched columns have price -inf. Returns the number of rows that got
-// a column.
+// Every free row bids for its best free column. Among the bidders for a column, the one that would
+// lose most with its second-best column gets it. Matched columns have price -inf here. Returns the
+// number of rows that got a column.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t choose_columns(Team& team, const LargeProblem<T>& p, const int32_t* rows,
                                        int64_t count) {
@@ -109,7 +109,8 @@ JAXMATCH_DEVICE void settle_prices(Team& team, const LargeProblem<T>& p) {
   });
 }
 
-// Completes the pairs. Rows that find no allowed column stay free.
+// Ends the solve: matches the free rows as far as possible. Rows that find no allowed column stay
+// free.
 template <class Team, class T>
 JAXMATCH_DEVICE void stop_early(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

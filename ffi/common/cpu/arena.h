@@ -8,8 +8,8 @@
 
 namespace jaxmatch {
 
-// Reused for successive problems; it only grows. These solvers cannot use HostArena, which needs
-// the C++ standard library.
+// The memory is reused for successive problems, and only grows. Solvers that are compiled once per
+// instruction set cannot use HostArena, because it needs the C++ standard library.
 struct Arena {
   char* base;
   size_t capacity;

@@ -17,9 +17,9 @@
 
 namespace jaxmatch {
 
-// A large graph is accessed at random. With pages of 4 KiB most accesses miss the TLB, and the
-// first accesses to all pages take longer than some whole solves. Large blocks therefore request
-// huge pages where the system has them. Only one thread at a time may use an arena.
+// A large graph is accessed at random. With pages of 4 KiB most accesses miss the TLB, and the page
+// faults at the first accesses take longer than some whole solves. Therefore an arena requests huge
+// pages for large blocks, where the system has them. Only one thread at a time may use an arena.
 class HostArena {
  public:
   HostArena() = default;
@@ -27,7 +27,8 @@ class HostArena {
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
 
-  // Returns an uninitialised array of a type without a constructor. Throws std::bad_alloc.
+  // Returns an uninitialised array of T, a type without a constructor. Throws std::bad_alloc if
+  // memory runs out.
   template <class T>
   T* take(int64_t count) {
     const size_t bytes = (size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine;
@@ -44,8 +45,8 @@ class HostArena {
     return array;
   }
 
-  // Releases all arrays. The next problem gets one block, with the bytes that the last problem
-  // needed or `least_bytes`, whichever is more.
+  // Releases all arrays. The next problem starts with a single block. It has as many bytes as all
+  // blocks had together, or `least_bytes` if that is more.
   void reset(size_t least_bytes = 0) {
     const size_t had = total_bytes();
     if (blocks_.size() > 1 || had < least_bytes) {

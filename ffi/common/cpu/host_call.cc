@@ -1,6 +1,6 @@
-// Calls a handler of this library without XLA. Nothing is traced or compiled, and the results go to
-// memory of the caller. The call frame is the one that XLA would build, in the version of the FFI
-// that the handlers were compiled with.
+// Calls a handler of this library without XLA. Nothing is traced or compiled, and the handler
+// writes the results to arrays of the caller. The call frame is the one that XLA would build, for
+// the version of the FFI API that the handlers were compiled with.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +21,8 @@ struct XLA_FFI_Error {
 namespace jaxmatch {
 namespace {
 
-// --- The part of XLA's runtime that handlers use. Handlers never read the message of an error.
+// --- The part of XLA's runtime that handlers use. There is no function that reads the message of
+// an error, because handlers never call it.
 
 XLA_FFI_Error* create_error(XLA_FFI_Error_Create_Args* args) {
   return new XLA_FFI_Error{args->message, args->errc};
@@ -86,7 +87,7 @@ class CallFrame {
   // - for each array: its kind, the bytes of an element, its rank and its dimensions;
   // - for each attribute: its name as a text and its kind, then a text if the kind is 's', else the
   //   bytes and the value of a number.
-  // A text is its length in bytes, followed by its letters, padded to whole words. `data` has the
+  // A text is its length in bytes, followed by its bytes, padded to whole words. `data` has the
   // addresses of the arrays.
   CallFrame(const int64_t* plan, void* const* data) {
     const int64_t args = *plan++, rets = *plan++, attrs = *plan++;
@@ -158,8 +159,8 @@ class CallFrame {
 }  // namespace
 }  // namespace jaxmatch
 
-// Returns 0 on success, -1 if Ctrl-C ended the call, or else XLA's error code. An error also writes
-// `message`, of at most `size` bytes.
+// Returns 0 on success, -1 if Ctrl-C ended the call, or else XLA's error code. On an error, also
+// writes its text to `message`, which has `size` bytes.
 extern "C" JAXMATCH_EXPORT int jaxmatch_host_call(XLA_FFI_Handler* handler, const int64_t* plan,
                                                   void* const* data, char* message, int64_t size) {
   const auto fail = [&](const char* what, int code) {

@@ -17,8 +17,8 @@
 namespace jaxmatch {
 
 // One thread for each core that the process may use; the caller's thread is one of them. The other
-// threads start with the first task and live as long as the process, because nothing may wait for a
-// thread while the process ends.
+// threads start with the first task. They live as long as the process and are never joined, because
+// nothing may wait for a thread while the process exits.
 class HostPool {
  public:
   using Task = void (*)(void*);
@@ -28,10 +28,10 @@ class HostPool {
     return *pool;
   }
 
-  // A forked process has none of its parent's threads.
+  // 1 in a forked process, which has none of its parent's threads.
   int64_t num_threads() const { return getpid() == process_ ? threads_.load() : 1; }
 
-  // Gives the task to another thread, or runs it in place if there is none.
+  // Gives the task to another thread, or runs it in place if there is no other thread.
   void schedule(Task task, void* data) {
     if (num_threads() == 1 || !enqueue(task, data)) task(data);
   }
@@ -61,7 +61,8 @@ class HostPool {
     return true;
   }
 
-  // Starts as many workers as the system permits. Returns whether there is at least one.
+  // Starts the missing workers, or as many of them as the system permits. Returns whether there is
+  // at least one worker.
   bool start_workers() {
     try {
       for (; started_ < threads_ - 1; ++started_) std::thread([this] { work(); }).detach();

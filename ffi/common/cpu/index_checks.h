@@ -1,4 +1,4 @@
-// Checks of CSR pointers and indices before their first use; until then they may hold any values.
+// Checks of CSR pointers and indices, which may have any values, before their first use.
 #ifndef JAXMATCH_CPU_INDEX_CHECKS_H_
 #define JAXMATCH_CPU_INDEX_CHECKS_H_
 
@@ -6,8 +6,8 @@
 
 namespace jaxmatch {
 
-// The loops have no early exit, so that they vectorise. They only collect errors; are_below() does
-// so in the sign bit.
+// The loops have no early exit, so that they vectorise. They only collect errors; are_below()
+// collects them in the sign bit of `outside`.
 
 inline bool is_non_decreasing(const int32_t* ptr, int64_t first, int64_t last) {
   int32_t falls = 0;

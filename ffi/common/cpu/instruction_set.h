@@ -10,7 +10,7 @@ namespace jaxmatch {
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
 // The instruction set that the environment variable JAXMATCH_ISA=portable|avx2|avx512 requests, for
-// tests and measurements. Without it the best instruction set is used.
+// tests and measurements. Without the variable, the best instruction set is used.
 struct RequestedInstructionSet {
   InstructionSet most = InstructionSet::kAvx512;
   bool by_name = false;
@@ -59,7 +59,8 @@ __attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl"))) void with_avx
 #endif
 
 // Runs f, compiled for the instruction set in use. The compiler must inline f and each function
-// that the loops of f call, so pass f as `[&]() JAXMATCH_VECTORIZED {...}`.
+// that the loops of f call. So pass f as `[&]() JAXMATCH_VECTORIZED {...}`, and mark the functions
+// JAXMATCH_INLINE.
 #define JAXMATCH_VECTORIZED __attribute__((always_inline))
 template <class F>
 void vectorized(const F& f) {

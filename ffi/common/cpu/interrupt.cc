@@ -11,10 +11,10 @@ namespace {
 
 std::mutex mutex;
 
-// --- Counts signals, from the first long call until the process ends.
+// --- Counts signals, from the first call that lasts longer than kPatience until the process ends.
 
 struct sigaction previous{};  // written before our handler is installed
-bool installed = false;       // whether our handler ever was; guarded by the mutex
+bool installed = false;       // whether our handler was ever installed; guarded by the mutex
 std::atomic<uint32_t> arrived{0};
 
 void count_and_pass_on(int signal, siginfo_t* info, void* context) {
@@ -31,8 +31,8 @@ const void* handler_of(const struct sigaction& action) {
                                         : reinterpret_cast<const void*>(action.sa_handler);
 }
 
-// Installs our handler in front of the current one. Does so again if `signal.signal` has replaced
-// our handler.
+// Installs our handler in front of the current one. Installs it again if Python's `signal.signal`
+// has replaced it.
 void count_signals() {
   std::lock_guard<std::mutex> lock(mutex);
   struct sigaction now{};
@@ -42,8 +42,8 @@ void count_signals() {
   // The default action ends the process anyway. A program that ignores the signal must not be
   // interrupted.
   if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
-  // Another library's handler may pass signals on to ours. If ours passed them back, the two would
-  // call each other forever.
+  // The current handler may be another library's, which passes signals on to ours. If ours were
+  // installed in front and passed them back, the two would call each other forever.
   if (installed && handler != handler_of(previous)) return;
   previous = now;
   now.sa_flags |= SA_SIGINFO;
@@ -58,10 +58,10 @@ F* find_in_process(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Whether Python raises KeyboardInterrupt for the signal. A program with its own signal handler may
-// want to finish the present step, so its solve goes on. This function runs no Python code: the
-// interpreter would handle the pending signal there, and the signal would be lost. Without Python,
-// every signal ends the solve.
+// Whether Python raises KeyboardInterrupt for the signal. It does not if the program has its own
+// signal handler. Such a program may want to finish the current step, so its solve goes on. This
+// function runs no Python code: while running such code, the interpreter would handle the pending
+// signal, and the signal would be lost. Without Python, every signal ends the solve.
 bool python_raises() {
   using Object = void;
   auto* const initialized = find_in_process<int()>("Py_IsInitialized");
@@ -94,8 +94,9 @@ bool python_raises() {
 
 namespace {
 
-// The latest execution of a compiled program. All native calls of the execution share it, so a
-// signal between two calls counts, and kPatience is measured from the start of the first call.
+// The latest execution of a compiled program. All native calls of the execution share this record.
+// So a signal between two of the calls counts, and kPatience is measured from the start of the
+// first call.
 InterruptScope::Execution latest;  // guarded by the mutex
 
 InterruptScope::Execution join(int64_t run) {
@@ -115,7 +116,7 @@ InterruptScope::InterruptScope(int64_t run)
 void InterruptScope::poll() {
   if (interrupted_.load(std::memory_order_relaxed)) throw Interrupted{};
   const uint32_t count = arrived.load(std::memory_order_relaxed);
-  // Only one thread asks Python.
+  // Only one thread asks Python about a new signal.
   if (seen_.load(std::memory_order_relaxed) != count && seen_.exchange(count) != count) {
     const bool raises = python_raises();
     {

@@ -17,12 +17,13 @@
 
 namespace jaxmatch {
 
-// The scope of one call. Threads that work on the call point to it (InterruptibleThread).
+// The scope of one call. Each thread that works on the call points to this scope
+// (InterruptibleThread).
 class InterruptScope {
  public:
-  // An execution of a compiled program, to which XLA gives the number `run`; 0 for a call outside
-  // of any program. After one call of an execution is interrupted, all later ones are interrupted
-  // too.
+  // An execution of a compiled program. `run` is the number that XLA gives to the execution, or 0
+  // for a call outside of any program. After one call of an execution is interrupted, its later
+  // calls are interrupted too.
   struct Execution {
     int64_t run = 0;
     uint32_t seen = 0;  // number of signals at the last check
@@ -43,7 +44,7 @@ class InterruptScope {
     return ended;
   }
 
-  // The scope of this thread, or null.
+  // The scope of the call that this thread works on, or null.
   static InterruptScope*& current() {
     static thread_local InterruptScope* scope = nullptr;
     return scope;

@@ -7,7 +7,7 @@
 #include "common/cpu/interrupt.h"
 #include "common/handler.h"
 
-// Like JAXMATCH_HANDLER, for a solver that polls.
+// Like JAXMATCH_HANDLER, for a solver that polls for Ctrl-C (common/cpu/poll.h).
 #define JAXMATCH_INTERRUPTIBLE_HANDLER(name, impl, ...) \
   JAXMATCH_HANDLER_CALLED_BY(::jaxmatch::call_interruptible, name, impl, ##__VA_ARGS__)
 

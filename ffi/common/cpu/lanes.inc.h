@@ -235,7 +235,8 @@ constexpr int64_t padded(int64_t cols) {
   return (cols + Lanes::kWidth - 1) / Lanes::kWidth * Lanes::kWidth;
 }
 
-// Calls body(j, costs) for every vector of the row; in the last one the padding lanes hold zeros.
+// Calls body(j, costs) for every vector of costs in the row, whose first column is j. In the last
+// vector, lanes beyond the row hold zeros.
 template <class Lanes, class Elem, class Body>
 inline __attribute__((always_inline)) void for_each_vector(const Elem* row, int64_t cols,
                                                            const Body& body) {

@@ -1,4 +1,4 @@
-// The number formats of costs.
+// Properties of the number formats of costs.
 //
 // Solvers include this file once per instruction set, inside that set's namespace (see
 // assignment/cpu/problem.h).

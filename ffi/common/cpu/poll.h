@@ -8,7 +8,8 @@
 
 namespace jaxmatch {
 
-// Thrown to end a solve. write_interrupted() then writes the results of the call.
+// Thrown to end a solve. write_interrupted() (common/cpu/interruptible.h) then writes the results
+// of the call.
 struct Interrupted {};
 
 // Throws Interrupted if the user has pressed Ctrl-C since the call began. Takes about 20 ns.

@@ -3,8 +3,8 @@
 // Solvers include this file once per instruction set, inside that set's namespace (see
 // assignment/cpu/problem.h).
 
-// Allocates cache-line aligned arrays in the arena. The same code also measures their total size
-// first: without a base every array is null and only `used` grows.
+// Allocates arrays in the arena, aligned to cache lines. Solvers run their allocations twice. The
+// first run has no base: it only measures the total size, `used`, and every array is null.
 struct Stack {
   char* base = nullptr;
   size_t used = 0;

@@ -1,4 +1,4 @@
-// Distribution of a batch over a thread pool, in the floating-point mode that exactness needs.
+// Distribution of a batch over a thread pool, in the floating-point mode that exact results need.
 #ifndef JAXMATCH_CPU_THREAD_POOL_H_
 #define JAXMATCH_CPU_THREAD_POOL_H_
 
@@ -45,8 +45,8 @@ class ExactFloats {
   ExactFloats& operator=(const ExactFloats&) = delete;
 };
 
-// A reference to a callable f(first, last). Code that takes it is compiled only once, not for each
-// f.
+// A reference to a callable f(first, last). Code that takes a RangeWork is compiled only once, not
+// for each type of callable.
 class RangeWork {
  public:
   template <class F>
@@ -64,13 +64,15 @@ class RangeWork {
 };
 
 // Calls work(first, last) on disjoint ranges that make up [0, count), on the calling thread and on
-// idle threads of `pool`. `item_ns` estimates the time of one item. Tasks do not wait for each
-// other: every thread takes the next range when it is idle, and the caller waits only for ranges
-// that a thread has begun. If `work` throws on any thread, ranges that have not begun are skipped,
-// and the exception is rethrown to the caller once all threads have left `work`. All threads poll
-// for Ctrl-C on behalf of the caller's native call, before each range and in `work`.
+// idle threads of `pool`. `item_ns` is an estimate of the time of one item, in nanoseconds. Tasks
+// do not wait for each other: every thread takes the next range when it is idle, and the caller
+// waits only for ranges that a thread has begun. If `work` throws on any thread, ranges that have
+// not begun are skipped, and the exception is rethrown to the caller once all threads have left
+// `work`. All threads poll for Ctrl-C on behalf of the caller's native call, before each range and
+// in `work`.
 //
-// A pool has num_threads(), and Schedule(f), which calls f on one of its threads or in place.
+// `Pool` needs num_threads(), and Schedule(f), which calls f on one of the pool's threads or in
+// place.
 template <class Pool>
 void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
   constexpr double kMinTaskNs = 20'000;
@@ -87,7 +89,8 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
     return;
   }
 
-  // Outlives this call: a task may start after all ranges are done, and then does nothing.
+  // May outlive this call, because a task may start after all ranges are done. Such a task does
+  // nothing.
   struct Shared {
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> done{0};
@@ -97,7 +100,8 @@ void for_each_range(Pool& pool, int64_t count, double item_ns, RangeWork work) {
     std::exception_ptr thrown;  // the first exception; guarded by the mutex
   };
   auto shared = std::make_shared<Shared>();
-  // `work` is only used for a taken range, and this call does not return before that range is done.
+  // `work` refers to a callable of the caller. A task uses it only for a range that it has taken,
+  // and this call does not return before that range is done.
   auto run = [shared, count, grain, ranges, scope, work]() noexcept {
     ExactFloats mode;
     InterruptibleThread polls(scope);

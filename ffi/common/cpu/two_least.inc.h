@@ -1,11 +1,12 @@
-// The least and the second least reduced cost of a row.
+// The least and the second least reduced cost of a row i: of C_ij - v_j, where C is the scaled cost
+// and v the column duals.
 //
 // Solvers include this file once per instruction set, inside that set's namespace (see
 // assignment/cpu/problem.h).
 
 template <class Acc>
 struct TwoLeast {
-  Acc first, second;  // the two least values of C_ij - v_j
+  Acc first, second;  // the two least reduced costs
   int32_t col;        // column of `first`; the lowest among ties
 };
 

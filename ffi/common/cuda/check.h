@@ -8,7 +8,7 @@
 
 #include "common/handler.h"
 
-// If `call` fails, returns an ffi::Error that names the call, the file and the line. After a
+// If `call` fails, returns an ffi::Error that names the call, the file and the line. After a kernel
 // launch, pass cudaGetLastError().
 #define JAXMATCH_CUDA_CHECK(call)                                                     \
   do {                                                                                \

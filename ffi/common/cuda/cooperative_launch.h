@@ -24,7 +24,8 @@ struct GpuLimits {
 };
 
 // Allows launches of the kernel with up to `most_bytes` of shared memory. Pass the same number for
-// all launches of a kernel, since another thread may be about to launch it.
+// all launches of a kernel: the setting belongs to the kernel, so a smaller number could make a
+// launch by another thread fail.
 inline cudaError_t allow_shared_memory(const void* kernel, int most_bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes);
 }

@@ -11,7 +11,7 @@ namespace jaxmatch {
 extern __shared__ __align__(16) char shared_memory[];
 
 #if defined(__CUDACC__)
-// The lesser of two numbers, or NaN if one of them is NaN.
+// The lesser of two numbers, or NaN if either is NaN.
 __device__ inline float min_or_nan(float a, float b) {
   float least;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
@@ -22,7 +22,7 @@ __device__ inline void prefetch_to_l1(const void* at) {
   asm volatile("prefetch.L1 [%0];" ::"l"(at));
 }
 
-// Barrier of `count` threads. Returns the number of threads with `x` set.
+// The block's barrier number `id`, for `count` threads. Returns the number of threads with `x` set.
 __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
   unsigned set;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; barrier.red.popc.u32 %0, %2, %3, p; }"
@@ -33,7 +33,7 @@ __device__ inline unsigned barrier_popc(unsigned id, unsigned count, bool x) {
 }
 #endif
 
-// These convert floats to integers of the same order, and back.
+// Conversions of floats to unsigned integers that have the same order, and back.
 __device__ inline uint32_t ordered_bits(float x) {
   const uint32_t bits = __float_as_uint(x);
   return bits ^ (bits >> 31 ? ~0u : 1u << 31);
@@ -49,7 +49,7 @@ __device__ inline double from_ordered_bits(uint64_t x) {
   return __longlong_as_double(int64_t(x ^ (x >> 63 ? uint64_t(1) << 63 : ~uint64_t(0))));
 }
 
-// These return the previous value.
+// Atomic minima, which return the previous value.
 __device__ inline uint32_t atomic_min(uint32_t* at, uint32_t x) {
   return atomicMin(reinterpret_cast<unsigned*>(at), unsigned(x));
 }
@@ -67,8 +67,8 @@ struct Group {
   __device__ int warp() const { return kOneWarp ? 0 : thread / kWarpSize; }
   __device__ int warps() const { return kOneWarp ? 1 : size / kWarpSize; }
 
-  // Barrier of the participating warps only. Warps that a smaller problem does not need have
-  // exited. Warps that wait for a search use another barrier than the warps that search.
+  // A barrier of the warps of this group only. The other warps of the block may have exited, or
+  // they may wait at a barrier with another number than `barrier`.
   __device__ void sync() const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -77,8 +77,8 @@ struct Group {
     }
   }
 
-  // The same barrier; `x` is the same in all lanes of a warp. Returns the number of warps with `x`
-  // set.
+  // Like sync(), but returns the number of warps with `x` set. `x` is the same in all lanes of a
+  // warp.
   __device__ int sync_and_count(bool x) const {
     if (kOneWarp || size == kWarpSize) {
       __syncwarp();
@@ -87,7 +87,8 @@ struct Group {
     return int(barrier_popc(barrier, size, x)) / kWarpSize;
   }
 
-  // Replaces each of N numbers by its maximum over the group. `slots` has N * kWarpSize words.
+  // Replaces each of N numbers by its maximum over the group. `slots` is shared memory of N *
+  // kWarpSize words.
   template <int N, class Word>
   __device__ void all_max(Word (&x)[N], Word* slots) const {
     warp_max(x);
@@ -128,8 +129,8 @@ struct alignas(N * sizeof(T) >= 16 ? 16 : N * sizeof(T)) Pack {
   T x[N];
 };
 
-// Placed between loads and the first use of their results. Without it the compiler may save
-// registers by issuing one load after another, each with the full latency. All lanes call it.
+// All lanes call it between several loads and the first use of their results. Without it the
+// compiler may save registers by waiting for each load before it issues the next.
 __device__ inline void keep_loads_together() { __syncwarp(); }
 
 }  // namespace jaxmatch

@@ -1,5 +1,5 @@
-// Memory operations between blocks of a grid. They are in PTX, as CUDA's functions do not offer
-// these memory orders.
+// Memory operations by which the blocks of a grid communicate. They are in PTX, because CUDA's
+// functions do not offer these memory orders.
 #ifndef JAXMATCH_CUDA_MEMORY_ORDER_CUH_
 #define JAXMATCH_CUDA_MEMORY_ORDER_CUH_
 
@@ -9,7 +9,7 @@
 namespace jaxmatch {
 
 // Atomic addition with release order: a thread whose load_acquire() returns the sum also sees all
-// earlier stores of this thread.
+// earlier stores of the adding thread.
 __device__ inline void atomic_add_release(uint64_t* at, uint64_t x) {
   asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(x) : "memory");
 }
@@ -23,8 +23,8 @@ __device__ inline int32_t load_acquire(const int32_t* at) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
   return x;
 }
-// Polls two words that other blocks write. The load is volatile, because the compiler may move a
-// plain load, even __ldcg(), out of the polling loop.
+// Loads two words that other blocks write, for a polling loop. The load is volatile, because the
+// compiler may move a plain load, even __ldcg(), out of the loop.
 __device__ inline int2 poll(const void* at) {
   int2 x;
   asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"

@@ -26,14 +26,14 @@ __device__ inline int64_t warp_sum(int64_t x) {
   }
   return int64_t(sum);
 }
-// A team: the threads of `blocks` blocks, of which this block has the number `rank`. All threads
-// call the collective functions in the same order. `kTeamThreads` is the number of threads per
-// block, or 0 if it is chosen at launch to suit the problem. `Shared` lies in the shared memory of
-// a block and has:
+// A team: the threads of `blocks` blocks, of which this block has the number `rank`. All threads of
+// the team call sync() and the reductions in the same order. `kTeamThreads` is the number of
+// threads per block, or 0 if it is chosen at launch to suit the problem. `Shared` lies in the
+// shared memory of a block and has:
 // - `slots`: two words for each warp;
 // - `barriers`: the number of barriers that the block has passed;
-// - `workspace`: memory of the team, with `arrivals` (the number of arrivals of all blocks) and two
-//   sets of Slots.
+// - `workspace`: global memory of the team, with `arrivals` (how often blocks have arrived at
+//   barriers, summed over all blocks) and two sets of Slots.
 template <class Shared, int kTeamThreads>
 class TeamOf {
  public:
@@ -41,7 +41,7 @@ class TeamOf {
 
   __device__ TeamOf(Shared& shared, int blocks, int rank) : s(shared), blocks(blocks), rank(rank) {}
 
-  // A team of the first block only.
+  // A team that consists of the calling block alone.
   __device__ TeamOf alone() const { return {s, 1, 0}; }
 
   __device__ static int block_threads() {
@@ -59,7 +59,7 @@ class TeamOf {
     if (is_warp()) return __syncwarp();
     __barrier_sync_count(0, block_threads());
   }
-  // A barrier of the team. All threads then see all writes before the barrier.
+  // A barrier of the team. After it, all threads see all writes that were made before it.
   __device__ void sync() const {
     sync_block();
     if (blocks == 1) return;
@@ -71,12 +71,12 @@ class TeamOf {
   __device__ void each(int64_t count, const F& f) const {
     for (int64_t k = thread(); k < count; k += threads()) f(k);
   }
-  // Like each(), but the threads of every block go through all k.
+  // Like each(), but every block goes through all k, divided among its threads.
   template <class F>
   __device__ void each_in_block(int64_t count, const F& f) const {
     for (int64_t k = threadIdx.x; k < count; k += block_threads()) f(k);
   }
-  // All lanes of one warp call f(k) together.
+  // Like each(), but all lanes of one warp call f(k) together.
   template <class F>
   __device__ void each_by_warp(int64_t count, const F& f) const {
 #pragma unroll 1
@@ -88,7 +88,7 @@ class TeamOf {
   }
 
   // Sets (key, index) to the least pair over all threads, compared by key first. Every thread gets
-  // it.
+  // the result.
   __device__ void least(uint64_t& key, uint64_t& index) const {
     least_of_block(key, index);
     if (blocks == 1) return;
@@ -102,7 +102,7 @@ class TeamOf {
     }
     least_of_warp(key, index);
   }
-  // Sets a and b each to its minimum over all threads. Every thread gets both.
+  // Sets a and b each to its minimum over all threads. Every thread gets both minima.
   __device__ void least_of_each(uint64_t& a, uint64_t& b) const {
     a = warp_least(a);
     b = warp_least(b);
@@ -139,8 +139,8 @@ class TeamOf {
     for (int k = lane(); k < blocks; k += kWarpSize) x += int64_t(slots[0][k]);
     return warp_sum(x);
   }
-  // The sum over the threads of one block. (A sum over several blocks would depend on their
-  // number.)
+  // The sum over the threads of one block. (A sum of doubles over several blocks would be rounded
+  // differently for another number of blocks.)
   __device__ double sum_of_block(double x) const {
     return __longlong_as_double(reduce_in_block(__double_as_longlong(x), [](int64_t bits) {
       double y = __longlong_as_double(bits);
@@ -157,7 +157,7 @@ class TeamOf {
 
  private:
   // A barrier of all blocks, at which the first thread of each block waits. It is not inlined,
-  // because it is called in hundreds of places and takes far longer than a function call.
+  // because hundreds of places call it, and waiting takes far longer than a function call.
   __device__ __noinline__ static void meet(Shared& s, int blocks) {
     if (threadIdx.x != 0) return;
     const uint64_t all = ++s.barriers * uint64_t(blocks);
@@ -202,9 +202,9 @@ class TeamOf {
   __device__ int64_t sum_of_block(int64_t x) const {
     return reduce_in_block(x, [](int64_t y) { return warp_sum(y); });
   }
-  // Gives the numbers x and y of each block to all blocks. Two sets of slots alternate: before a
-  // block writes a set again, all blocks have read it, since they have arrived at the barrier in
-  // between.
+  // Gives the numbers x and y of each block to all blocks. Successive barriers use two sets of
+  // slots alternately. Before a block writes a set again, it passes another barrier, and every
+  // block has read the set before it arrives at that barrier.
   __device__ const Slots& exchange(uint64_t x, uint64_t y) const {
     if (threadIdx.x == 0) {
       Slots& slots = s.workspace.slots[(s.barriers + 1) % 2];

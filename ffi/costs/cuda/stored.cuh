@@ -1,4 +1,5 @@
-// Types of costs: how they are loaded, and how a scan of all costs determines their range.
+// The types of costs that a matrix may hold: how a cost is loaded, and how a scan of all costs
+// determines their range.
 #ifndef JAXMATCH_COSTS_CUDA_STORED_CUH_
 #define JAXMATCH_COSTS_CUDA_STORED_CUH_
 
@@ -13,9 +14,9 @@ namespace jaxmatch {
 // Range of the costs of one problem.
 struct CostRange {
   double max_abs;      // greatest magnitude of a finite cost
-  double lowest_bit;   // every finite cost is a multiple of it; 0 if all are zero
-  bool invalid;        // a cost is NaN, or an infinity of the wrong sign
-  uint64_t magnitude;  // max_abs of 64-bit integers, which doubles would round
+  double lowest_bit;   // a power of two that divides all finite costs; 0 if all floats are 0
+  bool invalid;        // a cost is NaN or -inf (+inf when maximising)
+  uint64_t magnitude;  // max_abs of integers, not rounded to a double; 0 for floats
 };
 
 __device__ inline CostRange merge(CostRange a, const CostRange& b) {
@@ -27,9 +28,10 @@ __device__ inline CostRange merge(CostRange a, const CostRange& b) {
   return a;
 }
 
-// Each type below describes one type of costs. `Raw` holds the bits of one loaded cost. `Range`
-// scans every cost. It accumulates the greatest magnitude, the negated lowest bit, and the invalid
-// bits, all three as maxima. `Guess` is faster, but may fail.
+// Each struct below describes one type of costs. `Raw` holds the bits of one loaded cost. `Range`
+// accumulates three words over all costs: the greatest magnitude, the negated lowest bit, and a
+// word that is not 0 if a cost is invalid. Threads combine all three by maxima. `Guess` finds the
+// range faster, but may fail; the caller then uses `Range`.
 
 // float32 costs. load() converts bfloat16 and float16 to float32.
 struct Floats {
@@ -55,10 +57,11 @@ struct Floats {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const bool finite = magnitude < 0x7f800000u;
       if (finite) word[0] = max(word[0], magnitude);
-      // The lowest bit of x is x minus x without this bit; the difference is exact. For a power of
-      // two, clearing the lowest bit of the word changes the exponent instead. The difference is
-      // then at least half of x, and lowest_bit() rounds it down to a power of two. A zero has no
-      // bits; its negated lowest bit is 0, which does not change the maximum.
+      // Clearing the lowest set bit of `magnitude` clears the lowest bit of the number x that it
+      // encodes. The difference to x is exact, and is this bit. If x is a power of two, its
+      // mantissa has no bits, so a bit of the exponent is cleared instead. The difference is then
+      // at least half of x, and lowest_bit() rounds it down to x or x / 2. Zero has no bits; its
+      // negated lowest bit is 0, which does not change the maximum.
       const float rest = __uint_as_float(magnitude & (magnitude - 1));
       const uint32_t lowest = __float_as_uint(__uint_as_float(magnitude) - rest);
       if (finite) word[1] = max(word[1], 0u - lowest);
@@ -80,13 +83,13 @@ struct Floats {
     }
   };
 
-  // Guesses the unit of all costs from the lowest bits of a few costs, and checks that all costs
-  // are multiples of it. Fails if a cost is not a multiple or not finite.
+  // Guesses `unit`, the lowest bit of all costs, from a few costs, and checks that every cost is a
+  // multiple of it. Fails if a cost is not a multiple, or is not finite.
   struct Guess {
     float unit = 0, magic = 0, most = 0;
     bool fails = false;
 
-    // Called by all lanes.
+    // All lanes of a warp call it, each with one of the few costs.
     __device__ void begin(Raw raw) {
       const uint32_t magnitude = raw & 0x7fffffffu;
       const float x = __uint_as_float(magnitude),
@@ -99,7 +102,7 @@ struct Floats {
     __device__ bool gives_up() const { return fails; }
     __device__ void include(Raw raw, bool) {
       // A float32 of 2^23 units or more has no bit below the unit, so only smaller numbers are
-      // tested. Adding `magic`, which is 2^23 units, rounds them to whole units.
+      // tested. Adding `magic`, which is 2^23 units, rounds a smaller number to whole units.
       const float x = fabsf(__uint_as_float(raw)), small = min_or_nan(x, magic);
       fails = fails || !((small + magic) - magic == small);
       most = fmaxf(most, x);
@@ -109,8 +112,8 @@ struct Floats {
       const bool stop = fails || !(magic < __builtin_huge_valf() && unit > 0);
       Word word[3] = {__float_as_uint(most), ~__float_as_uint(unit), stop};
       group.all_max(word, slots);
-      // Warps may have guessed different units. All units are powers of two, so all are multiples
-      // of the least one.
+      // Warps may have guessed different units. All units are powers of two, so all costs are
+      // multiples of the least unit.
       found = {double(__uint_as_float(word[0])), double(__uint_as_float(~word[1])), false, 0};
       return word[2] == 0 && word[0] < 0x7f800000u;
     }

@@ -1,4 +1,4 @@
-// Validation of a traced network.
+// Validation of the arrays of a network. Python cannot check them if they are traced.
 #ifndef JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
 #define JAXMATCH_FLOW_CPU_CHECK_NETWORK_H_
 
@@ -27,7 +27,8 @@ inline bool are_reverse_arcs(const FlowNetworkCsr& g, int64_t first, int64_t las
   return !wrong;
 }
 
-// True if the heads of the node's arcs rise strictly: no two of its arcs lead to the same node.
+// True if the heads of the node's arcs strictly increase, so that no two arcs lead to the same
+// node.
 inline bool heads_rise(const FlowNetworkCsr& g, int32_t node) {
   for (int32_t a = g.arc_ptr[node] + 1; a < g.arc_ptr[node + 1]; ++a) {
     if (g.arc_head[a] <= g.arc_head[a - 1]) return false;
@@ -47,8 +48,9 @@ inline bool are_distinct(const int32_t* index, int64_t count, HostArena& memory)
   return !twice;
 }
 
-// True if the network is as FlowNetworkCsr describes. Does not check the order of arcs, which
-// matters only at the source and the sink (see heads_rise). Allocates from `memory`.
+// True if the network meets the description of FlowNetworkCsr. The order of arcs is not checked
+// here, because it matters only at the source and the sink (see heads_rise). Allocates from
+// `memory`.
 inline bool is_sound_network(const FlowNetworkCsr& g, const Spread& spread, HostArena& memory) {
   if (g.arc_ptr[0] != 0 || g.arc_ptr[g.nodes] != g.arcs || g.edge_ptr[0] != 0 ||
       g.edge_ptr[g.arcs] < 0 || g.edge_ptr[g.arcs] > g.edges) {

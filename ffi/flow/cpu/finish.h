@@ -1,4 +1,5 @@
-// Results of a solved problem: source side, flow on the given edges, value.
+// Computes the results of a solved problem: the source side of the cut, the flow on the given edges
+// and the value.
 #ifndef JAXMATCH_FLOW_CPU_FINISH_H_
 #define JAXMATCH_FLOW_CPU_FINISH_H_
 
@@ -19,8 +20,8 @@
 namespace jaxmatch::flow {
 
 // Finds the source side of the minimum cut nearest to the source: all nodes that residual paths
-// reach from the excess that reaches no deficit. These nodes stay on this side when their excess
-// returns to the source. In the final flow, no other node is reachable from the source.
+// reach from the source or from a node with excess left after the solve. Once this excess has
+// returned to the source (return_excess.h), exactly these nodes are reachable from the source.
 template <class T>
 void find_source_side(const FlowProblem<T>& p, HostArena& memory, bool* side) {
   const Residual<T>& g = p.residual;
@@ -53,8 +54,8 @@ T net_flow(const FlowProblem<T>& p, int32_t tail, int32_t a) {
   return p.capacity[a] - arc.out;
 }
 
-// Writes the flow of each edge; the edges of an arc fill up one after the other. Returns the flow
-// into the sink, in units.
+// Writes the flow of each edge. An arc's flow fills its edges one after another. Returns the net
+// flow into the sink, in units.
 template <class T, class C>
 int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<C>& units,
                    const Spread& spread, C* flow) {
@@ -86,7 +87,7 @@ int64_t write_flow(const FlowProblem<T>& p, const C* capacity, const FixedPoint<
   return value;
 }
 
-// Capacity of the cut, summed in the order of edges.
+// Capacity of the cut whose source side is `side`, summed in the order of edge indices.
 template <class C>
 double cut_capacity(const FlowNetworkCsr& g, const C* capacity, const bool* side,
                     HostArena& memory) {

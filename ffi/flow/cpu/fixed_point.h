@@ -15,7 +15,8 @@
 
 namespace jaxmatch::flow {
 
-// Call f(k) for every edge k out of the node `from`, or into the node `to`.
+// for_each_edge_out() calls f(k) for every edge k out of the node `from`, for_each_edge_into() for
+// every edge k into the node `to`.
 template <class F>
 void for_each_edge_out(const FlowNetworkCsr& g, int32_t from, F f) {
   for (int32_t k = g.edge_ptr[g.arc_ptr[from]]; k < g.edge_ptr[g.arc_ptr[from + 1]]; ++k) {
@@ -31,26 +32,28 @@ void for_each_edge_into(const FlowNetworkCsr& g, int32_t to, F f) {
 }
 
 // For integers the unit is 1. For floats it is the greatest power of two that divides all
-// capacities, if every flow is then at most 2^60 units. Otherwise it is the smallest power of two
-// that achieves this, and capacities are rounded down to whole units. Integer flows are conserved
-// exactly.
+// capacities, if no flow can then exceed 2^60 units. Otherwise it is the smallest power of two for
+// which no flow can exceed 2^60 units, and capacities are rounded down to whole units. Flows in
+// whole units are conserved exactly.
 //
 // The bound on every flow is the smallest of three numbers: the sum of capacities out of the
-// source, the sum into the sink, and the capacity of a known cut. A capacity above the bound counts
-// as bound + 1: such an arc is never full, so minimum cuts do not change. For integers the sums
-// stop at 2^61, and a flow that reaches this limit is an overflow.
+// source, the sum into the sink, and the capacity of a cut that an earlier solve has found. A
+// capacity above the bound counts as bound + 1: such an arc is never full, so minimum cuts do not
+// change. For integers the sums saturate at 2^61, and a flow that reaches this limit is an
+// overflow.
 //
-// For floats the bound may be far above the flow, if large numbers stand for "no limit" at both
-// terminals. Then the unit is too coarse, and `is_fine` rejects the answer. But the cut found has
-// far less capacity, and it bounds the next solve.
+// For floats the bound may be far above the maximum flow, if large capacities at both terminals
+// stand for "no limit". Then the unit is too coarse, and `is_fine` rejects the answer. But the cut
+// of this answer has far less capacity than the bound. It becomes the bound of the next solve,
+// whose unit is finer.
 template <class C>
 class FixedPoint {
  public:
   // Wider than double: sums of the largest doubles overflow a double.
   using Wide = long double;
 
-  // `known`: the capacity of a cut found before, or infinity. Returns kOptimal if the capacities
-  // are valid.
+  // `known`: the capacity of a cut that an earlier solve has found, or infinity. Returns kOptimal
+  // if the capacities are valid.
   Status choose(const FlowNetworkCsr& g, const C* capacity, int32_t source, int32_t sink,
                 Wide known) {
     int least_bit = 0;
@@ -71,7 +74,8 @@ class FixedPoint {
       }
     }
     if constexpr (std::is_floating_point_v<C>) {
-      // Allow one more unit, because the conversion to units may round.
+      // Slightly above the known cut, because its capacity and the conversion to units may be
+      // rounded down.
       const Wide limit = std::ldexp(known, -exponent_) * (1 + Wide(0x1p-50)) + 1;
       if (limit < Wide(bound_)) bound_ = int64_t(limit);
     }
@@ -80,8 +84,9 @@ class FixedPoint {
   }
 
   // True if the unit is fine enough for an answer whose cut has this capacity. For floats, the
-  // bound must be at most 2^9 times the cut, so that each of its capacities is rounded by at most
-  // 2^-50 of the cut. If nothing is rounded, the bound may be up to 2^20 times the cut.
+  // bound must be at most 2^9 times the cut. As the unit is at most 2^-59 of the bound, each
+  // capacity is then rounded by at most 2^-50 of the cut. If nothing is rounded, the bound may be
+  // up to 2^20 times the cut.
   bool is_fine(Wide cut) const {
     if constexpr (std::is_integral_v<C>) {
       return true;
@@ -91,12 +96,14 @@ class FixedPoint {
   }
 
   int64_t bound() const { return bound_; }
-  // True if the limit on integer flows may have cut off this flow.
+  // True for an integer flow that has reached the limit 2^61: the maximum flow may be larger.
   static bool overflows(int64_t flow) { return std::is_integral_v<C> && flow >= kTooMuch; }
-  // The larger of two sums in units, out of the source and into the sink; at most 2^61.
+  // The larger of two sums of capacities, out of the source and into the sink, in units; at most
+  // 2^61.
   int64_t largest_sum() const { return largest_sum_; }
-  // True if infinite capacities leave the source and also enter the sink. Then a flow of `bound`
-  // units implies an infinite maximum flow.
+  // True if edges of infinite capacity leave the source and others enter the sink. Then bound()
+  // exceeds the sum of all finite capacities, so a flow of bound() units implies an infinite
+  // maximum flow.
   bool is_unbounded() const { return is_unbounded_; }
 
   int64_t units(C capacity) const {
@@ -158,7 +165,7 @@ class FixedPoint {
         if (is_finite(capacity[k])) greatest_ += Wide(capacity[k]);
       }
     }
-    exponent_ = -1074;  // if nothing can flow: every positive capacity is at least one unit
+    exponent_ = -1074;  // if nothing can flow; then every positive capacity is at least one unit
     if (greatest_ > 0) {
       std::frexp(greatest_, &exponent_);
       is_rounded_ = greatest_ > std::ldexp(Wide(1), least_bit + std::numeric_limits<C>::digits);
@@ -183,7 +190,7 @@ class FixedPoint {
   Wide greatest_ = 0;  // the bound before it is rounded to units
   int exponent_ = 0;   // the unit is 2^exponent_
   bool is_unbounded_ = false;
-  bool is_rounded_ = false;  // capacities in units, or flows of type C, may be inexact
+  bool is_rounded_ = false;  // true: capacities in units, or flows of type C, may be inexact
   double scale_[2] = {1, 1};
 };
 

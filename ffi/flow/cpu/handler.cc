@@ -39,8 +39,9 @@ void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) 
   }
 }
 
-// Writes the results if the units are fine enough for them. Otherwise returns the capacity of the
-// cut found, which allows finer units.
+// Solves the problem in these units. If they are fine enough for the cut found, writes the results
+// and returns no value. Otherwise returns the capacity of the cut, a bound that allows finer units
+// in the next solve.
 template <class T, class C, class V>
 std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
                                const FixedPoint<C>& units, int32_t source, int32_t sink,

@@ -17,21 +17,22 @@ namespace jaxmatch::flow {
 // deficit against residual arcs. Both grow one level at a time. Where a source tree touches a sink
 // tree, flow is augmented along the path between their roots.
 //
-// A node becomes an orphan if the arc to its parent has no residual capacity left, or if it is a
+// A node becomes an orphan if the arc between its parent and itself is saturated, or if it is a
 // root whose excess or deficit is used up. An orphan keeps its level if it finds a new parent one
-// level nearer to the roots. Otherwise its children become orphans, and it takes the nearest parent
-// that it can find. If there is none, it leaves the trees.
+// level nearer to the roots. Otherwise its children become orphans, and it takes the possible
+// parent with the lowest level. If no neighbour can be its parent, it leaves the trees.
 //
-// Invariants between two steps, for source trees (those of sink trees mirror them):
+// Invariants between two steps, for source trees; for sink trees, reverse all arcs:
 // - A child's level is its parent's level plus one, and the arc from parent to child is residual.
-// - A node has been scanned if its level is below the depth of the trees. All residual arcs out of
-//   a scanned node lead to nodes of source trees.
+// - The depth is the level that the trees scan now or next. Nodes of lower levels have been
+//   scanned: all residual arcs out of them lead to nodes of source trees.
 // - Along a residual arc between two nodes of source trees, the level rises by at most one.
-// So levels are distances, and they never fall.
+// So levels are distances from the roots, and they never fall.
 //
-// Termination: levels are below n and only rise, and a node scans each of its arcs at most twice
-// per level. An augmentation saturates an arc or uses up a root. A tree arc can be saturated again
-// only after the level of one of its ends has risen. So there are O(n m) augmentations.
+// Termination: levels are at most n and only rise, and a node scans each of its arcs at most twice
+// per level. An augmentation saturates an arc or uses up the excess or deficit of a root. A tree
+// arc can be saturated again only after the level of one of its ends has risen. So there are O(n m)
+// augmentations.
 template <class T>
 class Ibfs {
  public:
@@ -55,8 +56,8 @@ class Ibfs {
     run(INT64_MAX);
   }
 
-  // Pushes excess straight to adjacent deficits. Then each node with excess or deficit left becomes
-  // a root.
+  // Pushes excess straight to neighbours with a deficit. Then each node that still has excess or a
+  // deficit becomes a root.
   void start() {
     push_to_neighbours();
     plant();
@@ -76,19 +77,20 @@ class Ibfs {
 
  private:
   static constexpr int32_t kNone = -1, kRoot = -2;
-  // A step along a path counts as this many arc scans. It touches two arcs twice each, and none of
-  // them is near the arcs of the previous step in memory.
+  // A step along an augmenting path counts as this many arc scans. It touches two arcs twice each,
+  // and both lie far in memory from the arcs of the previous step.
   static constexpr int64_t kStepScans = 4;
   // Limit on the orphans that an augmentation reattaches one by one: kMostReattached, plus
   // kReattachedPerOrphan for each orphan on the path. reattach_at_once() reattaches all orphans
-  // beyond the limit. One by one is faster as long as most orphans are reattached about once.
+  // beyond the limit. Reattaching one by one is faster as long as most orphans are reattached only
+  // about once.
   static constexpr int64_t kMostReattached = 4096, kReattachedPerOrphan = 16;
 
   struct Family {
     int32_t first_child, next, previous;  // for an orphan, `next` is the next orphan of its level
   };
   struct Trees {
-    int32_t* frontier;  // [n], the nodes of level `depth`; may hold stale entries
+    int32_t* frontier;  // [n], the nodes of level `depth`, and some that have left it
     int32_t* next;      // [n], the nodes of level depth + 1, while the trees grow
     int32_t count = 0, scanned = 0, next_count = 0;
     int32_t depth = 1;
@@ -102,7 +104,9 @@ class Ibfs {
   Trees& trees() {
     return kSource ? source_ : sink_;
   }
-  // Residual capacity of an arc in the direction away from the root, or towards the root.
+  // away() is the residual capacity that lets a tree grow from the tail of `arc` to its head. As
+  // sink trees grow against the arcs, it is the capacity from head to tail there. towards() is the
+  // residual capacity that lets the head become the parent of the tail.
   template <bool kSource>
   static T away(const FlowArc<T>& arc) {
     return kSource ? arc.out : arc.in;
@@ -112,8 +116,8 @@ class Ibfs {
     return kSource ? arc.in : arc.out;
   }
 
-  // Pushes from the nodes with excess, or backwards from the nodes with deficit, whichever are
-  // fewer.
+  // Pushes excess to neighbours with a deficit. Visits the nodes with excess or the nodes with a
+  // deficit, whichever are fewer.
   void push_to_neighbours() {
     int32_t excesses = 0, deficits = 0;
     for (int32_t v = 0; v < g_.n; ++v) {
@@ -154,8 +158,8 @@ class Ibfs {
     grows_source_ = source_.count <= sink_.count;
   }
 
-  // Grows these trees by one level, then selects the trees with the smaller frontier for the next
-  // call. Returns false at the scan limit; the next call resumes there.
+  // Grows the source trees or the sink trees by one level, then selects the trees with the smaller
+  // frontier for the next call. Returns false at the scan limit; the next call resumes there.
   template <bool kSource>
   bool grow() {
     Trees& own = trees<kSource>();
@@ -222,8 +226,8 @@ class Ibfs {
     }
   }
 
-  // Adds a node to the list of the frontier; its level has just become that of the frontier. If the
-  // list is full, stale and repeated entries are removed first.
+  // Adds a node that has just moved to the deepest level to the list of that level. If the list is
+  // full, nodes that have left the level and repeated entries are removed first.
   template <bool kSource>
   void enter_frontier(int32_t v) {
     Trees& own = trees<kSource>();
@@ -290,7 +294,7 @@ class Ibfs {
     last_orphan_ = std::max(last_orphan_, level);
   }
 
-  // Reattaches orphans level by level, beginning nearest to the roots.
+  // Reattaches orphans level by level, beginning with the lowest level.
   template <bool kSource>
   void reattach_orphans() {
     int64_t left = kMostReattached + kReattachedPerOrphan * new_orphans_;
@@ -311,7 +315,7 @@ class Ibfs {
   }
 
   // Gives v a parent one level nearer to the roots, so that v keeps its level. Returns false if
-  // there is none.
+  // there is no such parent.
   template <bool kSource>
   bool stays(int32_t v) {
     const int32_t above = level_[v] - kSign<kSource>, end = g_.end[v];
@@ -353,7 +357,7 @@ class Ibfs {
       if (other <= 0 || other >= nearest) continue;
       nearest = other;
       nearest_arc = a;
-      if (level_[arc.head] == level) break;  // no parent can be nearer
+      if (level_[arc.head] == level) break;  // no parent can have a lower level
     }
     scans_ += end - g_.begin[v];
     if (nearest_arc < 0) {
@@ -366,11 +370,12 @@ class Ibfs {
     if (nearest + 1 == deepest) enter_frontier<kSource>(v);
   }
 
-  // Reattaches all orphans together, by the three passes of Goldberg et al. (ESA 2015). One by one,
-  // a chain of n orphans may rise one level at a time, in n^2 steps. Here orphans that cannot keep
-  // their level are freed first. Then a breadth-first search from the nodes still in the trees
-  // gives each freed node its nearest parent. For a freed node, `current_` is the lowest level
-  // found so far.
+  // Reattaches all orphans together, by the three passes of Goldberg et al. (ESA 2015). If orphans
+  // are reattached one by one, a chain of n orphans may rise one level at a time, in n^2 steps.
+  // Here orphans that cannot keep their level are first freed: they leave the trees. Then a
+  // breadth-first search from the nodes still in the trees gives each freed node the possible
+  // parent with the lowest level. For a freed node, `current_` is the lowest level for the node
+  // itself that has been found so far.
   template <bool kSource>
   void reattach_at_once() {
     const int32_t deepest = trees<kSource>().depth + trees<kSource>().growing;
@@ -420,9 +425,10 @@ class Ibfs {
     (f.previous >= 0 ? family_[f.previous].next : orphans_[current_[v]]) = f.next;
   }
 
-  // Puts a freed node back into the trees and offers it as a parent to its freed neighbours. Every
-  // neighbour outside the trees (level 0) is a freed node, because a scanned node's residual arcs
-  // away from the root lead only into its own trees or to freed nodes.
+  // Puts a freed node back into the trees and offers it as a parent to its freed neighbours. A node
+  // that gets a level below the deepest has been scanned before, at a lower level. All neighbours
+  // that its tree could grow to were in the trees then, so those outside now (level 0) have been
+  // freed.
   template <bool kSource>
   void place(int32_t v, int32_t level, int32_t deepest) {
     unlist(v);
@@ -445,15 +451,15 @@ class Ibfs {
   const Residual<T> g_;
   HostArena& memory_;
   int32_t* level_;  // [n], 0 outside the trees
-  // The following arrays are read only for nodes in trees. They are not initialised: untouched
-  // memory costs no time.
-  int32_t* parent_;   // [n], the arc to the parent
-  int32_t* current_;  // [n], no arc before this one leads to a parent one level nearer
+  // The values of the following arrays are used for nodes in trees only, so they are not
+  // initialised: untouched memory costs no time.
+  int32_t* parent_;   // [n], the arc to the parent, or kRoot
+  int32_t* current_;  // [n], no arc before this one leads to a parent that keeps the level
   Family* family_;
   int32_t* orphans_;  // [n + 2], the first orphan of each level
   int32_t first_orphan_ = INT32_MAX, last_orphan_ = 0;
   int64_t new_orphans_ = 0;   // nodes that the latest push_along() cut off from their parents
-  int32_t* freed_ = nullptr;  // [n], allocated at the first use
+  int32_t* freed_ = nullptr;  // [n], for reattach_at_once(); allocated at the first use
   Trees source_, sink_;
   bool grows_source_ = true;
   int64_t scans_ = 0, max_scans_ = 0, paths_ = 0;

@@ -11,25 +11,26 @@
 
 namespace jaxmatch::flow {
 
-// The arcs whose flow is neither zero nor full form a forest. Every other arc is usable, which
-// means that flow can be pushed along it, from only one of its ends. Each node lists the arcs that
-// are usable from it. An arc with residual capacity in both directions counts as two arcs, both
-// empty at the beginning. Only roots have an excess or a deficit; a tree is strong if its root has
-// excess.
+// The arcs whose flow is neither zero nor equal to the capacity form a forest. Along every other
+// arc, flow can be pushed from only one end; the arc is called usable from this end. Each node
+// lists the arcs that are usable from it. An arc with residual capacity in both directions counts
+// as two arcs, both with zero flow at the beginning. Only roots have an excess or a deficit; a tree
+// is strong if its root has excess.
 //
 // Each step takes a strong tree whose root has the highest label and searches it for a usable arc
-// to a node whose label is one lower. The tree is re-rooted at the tail of this arc and hung below
-// its head. Then the excess moves up to the new root, and arcs that cannot carry it are cut.
+// to a node whose label is one lower. The tree is re-rooted at the tail of this arc, and the tail
+// becomes a child of the head. Then the excess moves from the old root to the root of the combined
+// tree. Tree arcs that cannot carry all of it leave the forest.
 //
 // Invariants:
 // - Labels never decrease from a parent to its child.
-// - A usable arc leads to a label of at least its tail's label minus one.
+// - A usable arc leads to a node whose label is at least the tail's label minus one.
 // - Nodes with a deficit have label 0. So if no node has some label, nodes with greater labels
 //   cannot reach a deficit; by the gap rule they get the label n.
 //
-// Termination: labels are at most n and never fall. Each merger uses up an arc to the next lower
-// label, and this arc becomes usable again only after a relabelling. So there are O(n m) mergers of
-// O(n) work each, and all scanning is O(n m).
+// Termination: labels are at most n and never fall. Each merger of two trees turns a usable arc to
+// the next lower label into a tree arc, and this arc becomes usable again only after a relabelling.
+// So there are O(n m) mergers of O(n) work each, and all scans of usable arcs together take O(n m).
 template <class T>
 class Pseudoflow {
  public:
@@ -62,7 +63,7 @@ class Pseudoflow {
 
  private:
   static constexpr int32_t kNone = -1;
-  static constexpr int64_t kWorkNs = 10;  // nanoseconds per unit of work, about, if memory is slow
+  static constexpr int64_t kWorkNs = 10;  // about this many ns per unit of work, if memory is slow
 
   // A usable arc in the list of its node. `way` is 2 * arc, plus one if flow goes from the arc's
   // head to its tail.
@@ -77,10 +78,10 @@ class Pseudoflow {
     int32_t first, last;
   };
   struct Node {
-    int32_t parent, way;  // the arc to the parent, numbered as in Fillable
+    int32_t parent, way;  // the parent, and the arc to it as in Fillable
     int32_t first_child, next, previous;
     int32_t scan;   // the next child to visit in a search of the tree
-    int32_t begin;  // its usable arcs are fillable_[begin, end)
+    int32_t begin;  // the usable arcs of the node are fillable_[begin, end)
     int32_t end;
     int32_t current;    // no usable arc before this one leads to the next lower label
     int32_t next_root;  // next root in the same bucket
@@ -106,7 +107,7 @@ class Pseudoflow {
     }
   }
 
-  // Moves the flows into the residual network, which nets the two arcs of each pair.
+  // Pushes all flows in the residual network, where the flows of two opposite arcs cancel.
   void finish() {
     for (int32_t v = 0; v < g_.n; ++v) {
       for (int32_t a = g_.begin[v]; a < g_.end[v]; ++a) {
@@ -158,7 +159,7 @@ class Pseudoflow {
     node_[v].current = node_[v].begin;
   }
   // Gap rule: no node has the next lower label, so no node of this tree can reach a deficit. All
-  // its nodes get the label n.
+  // nodes of the tree get the label n.
   void give_up(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -176,8 +177,9 @@ class Pseudoflow {
     }
   }
 
-  // Searches the nodes of a strong tree that have the same label as its root. Nodes without a
-  // usable arc to the next lower label are relabelled, children before their parents.
+  // Searches the nodes of a strong tree that have the same label as its root for a usable arc to
+  // the next lower label. Merges the tree along the first such arc. Nodes without one are
+  // relabelled, children before their parents.
   void merge_tree(int32_t root) {
     int32_t v = root;
     node_[v].scan = node_[v].first_child;
@@ -201,8 +203,8 @@ class Pseudoflow {
     return child;
   }
 
-  // Re-roots the tree of v at v and hangs it below a neighbour with label `target`. Returns false
-  // if v has no usable arc to such a neighbour.
+  // Re-roots the tree of v at v and makes v a child of a neighbour with label `target`. Returns
+  // false if v has no usable arc to such a neighbour.
   bool merge_from(int32_t v, int32_t target) {
     Node& node = node_[v];
     int32_t slot = node.current;
@@ -238,8 +240,9 @@ class Pseudoflow {
     (c.previous >= 0 ? node_[c.previous].next : node_[c.parent].first_child) = c.next;
   }
 
-  // Moves excess from an old root up to the new one. If an arc cannot carry all of it, the rest
-  // stays at the lower end, which becomes the root of a new tree.
+  // Moves excess up from v, a root until the merger, to the root of the combined tree. If an arc
+  // cannot carry all of the excess, the rest stays at the lower end of the arc, which becomes the
+  // root of a new tree.
   void push_up(int32_t v) {
     T before = 0;
     while (g_.excess[v] > 0 && node_[v].parent >= 0) {

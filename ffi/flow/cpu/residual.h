@@ -18,15 +18,17 @@ struct FlowArc {
   T in;   // residual capacity from head to tail: `out` of the reverse arc
 };
 
-// A residual network with a pseudoflow. Terminals are removed: the capacity of a source arc is an
-// initial excess of its head, and the capacity of a sink arc is an initial deficit, a negative
-// excess, of its tail. A solver moves excess to deficits until no residual path leads from an
-// excess to a deficit. The flow that reached deficits is then maximum: the nodes reachable from
-// excesses form a minimum cut. Remaining excess returns to the source (flow/cpu/return_excess.h).
+// A residual network with a pseudoflow: a flow that may leave excess or a deficit at nodes. The
+// terminals (source and sink) are removed: the capacity of an arc out of the source becomes initial
+// excess of its head, and the capacity of an arc into the sink becomes an initial deficit (negative
+// excess) of its tail. A solver moves excess to deficits until no residual path leads from an
+// excess to a deficit. The flow that has reached deficits is then maximum, because the nodes
+// reachable from nodes with excess are the source side of a minimum cut. Remaining excess returns
+// to the source (flow/cpu/return_excess.h).
 //
-// If the sums at the source or the sink might overflow, both terminals are kept as ordinary nodes
-// instead: all excess starts at the source, and all deficit at the sink. Solvers are the same for
-// both forms.
+// If the sums of capacities at the source or the sink might overflow, both terminals are kept as
+// ordinary nodes instead: all excess starts at the source, and all deficit at the sink. Solvers
+// need not distinguish the two forms.
 template <class T>
 struct Residual {
   int32_t n;

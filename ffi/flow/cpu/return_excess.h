@@ -1,4 +1,5 @@
-// Phase two: turns a maximum pseudoflow, whose excess reaches no deficit, into a flow.
+// The second phase of a solve: returns the excess that reached no deficit to the source. This turns
+// a maximum pseudoflow into a maximum flow.
 #ifndef JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
 #define JAXMATCH_FLOW_CPU_RETURN_EXCESS_H_
 
@@ -10,14 +11,16 @@
 
 namespace jaxmatch::flow {
 
-// Remaining excess goes back along the flow that brought it, to nodes with flow straight from the
-// source, and cancels that flow. First a depth-first search against the flow cancels all cycles of
+// Remaining excess is pushed back against the flow that brought it, to nodes that receive flow
+// straight from the source. There it is cancelled against the flow from the source (keep_back).
+// First a depth-first search against the flow, from the nodes with excess, cancels all cycles of
 // flow that it finds. Then the visited nodes return their excess in topological order: each node
 // after all nodes that return flow to it (Cherkassky and Goldberg, Algorithmica 19, 1997). The flow
 // into a node equals the flow out of it plus its excess, so there is always enough flow to cancel.
 //
 // Termination: cancelling a cycle removes all flow from one of its arcs, and no step adds flow to
-// an arc. So there are at most m cancellations. Everything else scans each arc twice.
+// an arc. So there are at most as many cancellations as arcs. Apart from them, each arc is scanned
+// twice: by the search and by hand_back().
 template <class T>
 class ExcessReturn {
  public:
@@ -36,7 +39,7 @@ class ExcessReturn {
     std::copy_n(g_.begin, g_.n, current_);
     path_ = memory_.take<int32_t>(g_.n);
     order_ = memory_.take<int32_t>(g_.n);
-    // The search stops at the source, because excess that returns there has arrived.
+    // The search does not go beyond the source, where the excess has arrived.
     if (p_.keeps_terminals) state_[p_.source] = State::kDone;
     for (int32_t v = first; v < g_.n; ++v) {
       if (g_.excess[v] > 0 && state_[v] == State::kNew) search(v);
@@ -88,7 +91,7 @@ class ExcessReturn {
     T amount = incoming(current_[path_[begin]]);
     while (path_[begin] != first) amount = std::min(amount, incoming(current_[path_[--begin]]));
     poll_.after(8 * int64_t(length_ - begin));
-    // The search resumes at the first node whose arc has no flow left.
+    // The search resumes at the first node on the path whose current arc has no flow left.
     int32_t kept = length_;
     for (int32_t i = length_ - 1; i >= begin; --i) {
       const int32_t a = current_[path_[i]];
@@ -113,7 +116,7 @@ class ExcessReturn {
   const Residual<T>& g_;
   HostArena& memory_;
   State* state_ = nullptr;
-  int32_t* current_ = nullptr;  // [n], the current arc of the search; no arc before it is usable
+  int32_t* current_ = nullptr;  // [n], current arc of each node; the arcs before it are finished
   int32_t* path_ = nullptr;     // [n]
   int32_t* order_ = nullptr;    // [n], each node after all nodes that it returns flow to
   int32_t length_ = 0, ordered_ = 0;

@@ -14,7 +14,7 @@
 
 namespace jaxmatch::flow {
 
-// One problem in units: the network, the capacities of its arcs, and the current flow.
+// One problem: its network, with the capacities of arcs and the current flow in units.
 template <class T>
 struct FlowProblem {
   FlowNetworkCsr network;
@@ -22,11 +22,12 @@ struct FlowProblem {
   // True if the terminals are nodes of the residual network (see Residual).
   bool keeps_terminals;
   const T* capacity;  // [arcs]
-  T* supply;          // [nodes], flow straight from the source; initially at full capacity
+  T* supply;          // [nodes], flow straight from the source to each node; initially the maximum
   Residual<T> residual;
 };
 
-// Largest sum at a terminal; it decides the integer type and whether terminals can be removed.
+// The larger of the sums of capacities out of the source and into the sink, in units. It decides
+// the integer type and whether the terminals can be removed (see Residual).
 struct FlowSums {
   int64_t largest;
 
@@ -41,8 +42,8 @@ FlowSums sum_units(const FlowNetworkCsr& g, const C* capacity, const FixedPoint<
   if (units.is_unbounded()) return {FlowSums::kMost};
   const FlowSums sums{units.largest_sum()};
   if (sums.fit_int32()) return sums;
-  // FixedPoint clips capacities at the bound, so the larger sum is recomputed from the clipped
-  // ones.
+  // largest_sum() was computed before the bound was known. Now that units() clips capacities at the
+  // bound, the sums may be smaller.
   int64_t out = 0, in = 0;
   const auto add = [&](int64_t& sum, int32_t k) {
     sum = std::min(sum + units.units(capacity[k]), FlowSums::kMost);
@@ -107,8 +108,8 @@ FlowProblem<T> set_up_flow(const FlowNetworkCsr& g, const C* capacity, const Fix
           excess[v] -= arc_units[back];
         }
         arcs[a].out = arcs[a].in = arcs[back].out = arcs[back].in = 0;
-        // Drops the arc to the terminal from the node's range if it is the first or the last one
-        // there.
+        // If the arc back to the terminal is the first or the last one of the node v, the range of
+        // arcs of v is shortened to exclude it.
         if (begin[v] == back) ++begin[v];
         if (end[v] == back + 1 && begin[v] < end[v]) --end[v];
       }

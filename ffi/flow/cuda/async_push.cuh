@@ -1,11 +1,11 @@
 // The pushes of the method "auto": each active node is discharged along all admissible arcs in one
 // scan. A block keeps working on the nodes that it activates; all blocks synchronise rarely.
 //
-// This is an asynchronous form of A. V. Goldberg and R. E. Tarjan, A new approach to the
-// maximum-flow problem, JACM 1988. It follows B. Hong and Z. He, An asynchronous multithreaded
-// algorithm for the maximum network flow problem with nonblocking global relabeling heuristic, TPDS
-// 2011. The thread that activates a node owns it: it discharges the node or appends it to a list. A
-// node has only one owner, so it needs no lock.
+// This is an asynchronous form of the push-relabel algorithm of A. V. Goldberg and R. E. Tarjan, A
+// new approach to the maximum-flow problem, JACM 1988. It follows B. Hong and Z. He, An
+// asynchronous multithreaded algorithm for the maximum network flow problem with nonblocking global
+// relabeling heuristic, TPDS 2011. The thread that activates a node owns it: it discharges the node
+// or appends it to a list. A node has only one owner, so it needs no lock.
 #ifndef JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
 #define JAXMATCH_FLOW_CUDA_ASYNC_PUSH_CUH_
 
@@ -26,13 +26,14 @@ class FlowPush {
 
   // - kRelabel: pushes to lower nodes and relabels.
   // - kByDistance: pushes to lower nodes by the heights of the last search, without relabelling.
-  // - kCancel: pushes excess back against the flow that brought it. The flow into a node covers all
-  //   its excess, and every such push reduces the total flow.
+  // - kCancel: pushes excess back against the flow that brought it. The flow into a node is at
+  //   least its excess, so all of the excess can be pushed back. Every such push reduces the sum of
+  //   all arcs' flows, so pushes come to an end.
   enum Mode { kRelabel, kByDistance, kCancel };
 
   // Discharges the first `count` nodes of s.active[0] and the nodes that they activate. Stops when
-  // no active node can push, after `barriers` grid barriers, or after `cycles` of the leader's
-  // clock. Returns the number of nodes left in lists.
+  // no active node can push, after `barriers` grid barriers, or after `cycles` of the clock of the
+  // leader (the first thread). Returns the number of active nodes that are still listed.
   __device__ int32_t run(int32_t count, Mode mode, int32_t barriers, int64_t cycles) {
     mode_ = mode;
     const int64_t start = clock64();
@@ -50,8 +51,8 @@ class FlowPush {
   static constexpr int kBatch = 4;  // arcs that a thread loads together
   static constexpr int kStage = 2 * kFlowStaged;
 
-  // Where newly active nodes go: to the block's own list, or to the global list if the former is
-  // full.
+  // Where newly active nodes go: to `stage`, a list in the block's shared memory, or to the global
+  // `list` if `stage` is full.
   struct Out {
     int32_t* stage;
     int32_t* staged;
@@ -68,7 +69,8 @@ class FlowPush {
     }
   };
 
-  // Each block runs a few rounds over its part of the nodes and over the nodes that these activate.
+  // The work between two grid barriers. Each block discharges its part of `nodes`, then the nodes
+  // that this has activated, and so on for a few rounds.
   __device__ void superstep(const int32_t* nodes, int32_t count, int32_t* next) {
     const int blocks = count <= tuning_.push_alone
                            ? 1
@@ -146,8 +148,8 @@ class FlowPush {
     return mode_ == kCancel ? -1 : __ldcg(s_.height + head);
   }
 
-  // Discharges a node and returns true if it is still active. `next` must be -1; it gets the first
-  // node that becomes active, and `out` gets the others.
+  // Discharges a node and returns true if it is still active. `next` must be -1. The first node
+  // that the pushes activate is stored in `next`, and the others are added to `out`.
   __device__ bool discharge(int32_t u, int32_t& next, const Out& out) {
     const int32_t first = g_.arc_ptr[u], last = g_.arc_ptr[u + 1];
     Word left = __ldcg(ops_.excess + u);
@@ -256,7 +258,7 @@ class FlowPush {
     if (grid_.lane() == 0) out.put(u);
   }
 
-  // One arc per lane; lanes push in their order until `left` is used up.
+  // Pushes along one arc per lane, in the order of lanes, until `left` is used up.
   __device__ void push_row(int32_t arc, int32_t last, int32_t height, Word& left, int32_t& least,
                            const Out& out) {
     int32_t head = 0, reverse = 0;

@@ -1,5 +1,5 @@
-// The first kernel of a flow problem: validates the input, turns capacities into residuals and
-// saturates the arcs of one terminal.
+// The first kernel of a flow problem: validates the input, turns capacities into residual
+// capacities, and saturates the arcs at the terminal where the preflow starts.
 #ifndef JAXMATCH_FLOW_CUDA_BEGIN_CUH_
 #define JAXMATCH_FLOW_CUDA_BEGIN_CUH_
 
@@ -7,9 +7,10 @@
 
 namespace jaxmatch::flow {
 
-// True if the arrays form a network and the terminals are two different nodes of it. At the source
-// and the sink the heads of a node's arcs must rise. With `ordered` they must rise at every node,
-// because searches for a head rely on it. No read is out of bounds. All threads return the same.
+// True if the arrays form a network and the terminals are two different nodes of it. The heads of
+// the source's arcs and of the sink's arcs must increase. With `ordered`, the heads of every node's
+// arcs must increase, because NodeOperations (papers/two_level.cuh) searches them for a given head.
+// No read is out of bounds, whatever the arrays hold. All threads return the same result.
 __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool ordered) {
   const FlowNetworkCsr& g = s.network;
   const auto exists = [](int32_t x, int32_t count) { return uint32_t(x) < uint32_t(count); };
@@ -51,9 +52,9 @@ __device__ inline bool network_is_valid(FlowGrid& grid, const FlowState& s, bool
   return grid.barrier_reduce().found == 0 && valid;
 }
 
-// Sets capacities and residual capacities; one thread writes each pair of reverse arcs. The root's
-// arcs are saturated, and their flow becomes the excess of their heads. All excess must be zero
-// before.
+// Sets initial and residual capacities; one thread writes both arcs of a pair. The arcs out of the
+// root are saturated, and their flow becomes the excess of their heads. Before the call, all
+// excesses must be zero.
 template <class Word, class C>
 __device__ inline void fill_residuals(FlowGrid& grid, const FlowState& s,
                                       const FixedPoint<C>& units) {

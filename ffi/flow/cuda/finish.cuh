@@ -1,5 +1,5 @@
-// The last kernel of a flow problem: the flow on the given edges, the source side of the cut, the
-// value.
+// The last kernel of a flow problem: writes the flow on the given edges, the source side of the cut
+// and the value.
 #ifndef JAXMATCH_FLOW_CUDA_FINISH_CUH_
 #define JAXMATCH_FLOW_CUDA_FINISH_CUH_
 
@@ -28,8 +28,8 @@ class FlowFinish {
         capacity_(static_cast<const C*>(s.capacity)),
         reversed_(__ldcg(&s.control->reversed) != 0) {}
 
-  // True if the problem must be solved again in finer units. Then it resets the control words and
-  // stores the capacity of the cut found as a bound on the flow.
+  // True if the problem must be solved again in finer units. In that case also resets the control
+  // words and stores the capacity of the cut found as a bound on the flow.
   __device__ bool must_repeat() {
     if (FlowStage(__ldcg(&c_.stage)) != FlowStage::kEnd) return false;
     FixedPoint<C> units(grid_, s_);
@@ -52,8 +52,8 @@ class FlowFinish {
     return true;
   }
 
-  // Writes the results. must_repeat() must have returned false, or the steps of the call were
-  // limited.
+  // Writes the results. Call it once must_repeat() has returned false. If the number of rounds of a
+  // call is limited, call it in any case; the status may then be kUnfinished.
   __device__ void run() {
     const FlowStage stage = FlowStage(__ldcg(&c_.stage));
     Status status = stage == FlowStage::kBad   ? Status(__ldcg(&c_.status))
@@ -94,8 +94,8 @@ class FlowFinish {
 
  private:
   // Writes the flow of each edge. The edges of an arc are filled in order; if the net flow is in
-  // the other direction, they get none. With `none`, all flows are 0: if nothing arrives at the
-  // sink, no flow needs to circulate.
+  // the other direction, they get 0. With `infinite`, all flows are NaN. With `none`, all flows are
+  // 0: the maximum flow is 0, so flow that merely circulates is dropped.
   __device__ void write_flow(bool infinite, bool none) {
     const int exponent = __ldcg(&c_.exponent);
     const bool narrow = __ldcg(&c_.narrow) != 0;
@@ -125,7 +125,8 @@ class FlowFinish {
   }
 
   // The capacity of the cut. The order of additions depends only on the number of edges: each lane
-  // sums consecutive edges, then the sums of lanes are added in order, then those of warps.
+  // sums consecutive edges, then the sums of the lanes are added in order, then the sums of the
+  // warps.
   __device__ double cut_capacity() {
     grid_.each(g_.edges, [&](int64_t k) { s_.slot[k] = 0; });
     grid_.barrier_reduce();

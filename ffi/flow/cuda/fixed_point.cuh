@@ -1,15 +1,15 @@
 // Quantisation: expresses capacities of any type as whole numbers of a unit. An upper bound on
 // every flow decides the unit and the integer width.
 //
-// For integers the unit is 1. For floats it is the smallest power of two in which the bound is at
-// most 2^60, and capacities are rounded down to it. It may be greater if all capacities are whole
-// numbers in the greater unit.
+// For integers the unit is 1. For floats it is the smallest power of two for which the capacities
+// out of the source, or those into the sink, sum to at most 2^60 units. It may be a greater power
+// of two if that divides all capacities. Capacities are rounded down to whole units.
 //
-// If capacities at both terminals are far above the flow (large numbers that stand for "no limit"),
-// this unit is too coarse for floats, and sums of integers may overflow. In the case of overflow,
-// integers too are rounded to a coarser unit. Such a rough solve finds a cut of far less capacity,
-// and the next solve clips capacities at the capacity of this cut. FixedPoint::is_fine tells
-// whether another solve is needed.
+// If capacities at both terminals are far above the maximum flow (large numbers that stand for "no
+// limit"), this unit is too coarse for floats. Sums of integers may overflow in this case; if so,
+// integers too are rounded to a unit above 1. A solve in such a coarse unit still finds a cut whose
+// capacity is far below the bound. The next solve clips capacities at the capacity of this cut,
+// which allows a finer unit. FixedPoint::is_fine tells whether another solve is needed.
 #ifndef JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 #define JAXMATCH_FLOW_CUDA_FIXED_POINT_CUH_
 
@@ -31,7 +31,7 @@ __device__ inline bool is_infinite(C c) {
   return false;
 }
 
-// A non-negative capacity in units.
+// Converts a non-negative capacity to units, rounded down.
 template <class C>
 __device__ inline int64_t units_of(C c, int exponent) {
   if constexpr (kIsFloat<C>) {
@@ -74,9 +74,9 @@ class FixedPoint {
   }
 
   // Stores the unit, the bound, the integer width and the root of the preflow in the control words.
-  // The preflow starts at the sink, unless much more could enter the sink than leave the source. If
-  // it starts at the sink, its last search also finds the source-most minimum cut, and in long
-  // networks it took half as many rounds.
+  // The root is the sink, unless the capacities into the sink exceed those out of the source by
+  // more than a quarter. A preflow from the sink has two advantages: its last search also finds the
+  // minimum cut nearest to the source, and in long networks it took half as many rounds.
   __device__ void choose(const FlowTuning& tuning) {
     if constexpr (kIsFloat<C>) {
       choose_unit();
@@ -115,9 +115,9 @@ class FixedPoint {
     grid_.barrier_reduce();
   }
 
-  // The capacity of an arc: the sum of its edges, at most bound + 1. So the sum does not overflow,
-  // and an arc is full only if its edges are full. Arcs into the source and out of the sink get 0,
-  // because a maximum flow does not need them.
+  // The capacity of an arc in units: the sum over its edges, clipped at bound + 1. So the sum does
+  // not overflow. A clipped arc is never full, because no flow exceeds the bound. Arcs into the
+  // source and out of the sink get 0, because a maximum flow does not need them.
   __device__ int64_t arc_units(int32_t arc, int exponent, int64_t bound) const {
     if (g_.arc_head[arc] == *s_.source || s_.tail(arc) == *s_.sink) return 0;
     int64_t sum = 0;
@@ -130,8 +130,8 @@ class FixedPoint {
 
   // True if no further solve is needed after an answer whose cut has this capacity. For integers
   // the unit must be 1. For floats the bound must be at most 2^9 times the cut, or 2^20 times if
-  // nothing is rounded. Also true if this cut is more than half of the last one, because another
-  // solve would gain nothing.
+  // nothing is rounded. Also true if this cut has more than half the capacity of the previous
+  // solve's cut: another solve could make the unit finer by one bit at most.
   __device__ bool is_fine(double cut) const {
     const int exponent = __ldcg(&c_.exponent);
     const double known = __ldcg(&c_.known);
@@ -142,14 +142,14 @@ class FixedPoint {
   }
 
  private:
-  static constexpr int kOffset = 4096;  // makes stored exponents positive; 0 stands for none
+  static constexpr int kOffset = 4096;  // makes stored exponents positive, so that 0 can mean none
   // Whole numbers below this are exact in C.
   static constexpr double kMostExact = sizeof(C) == 4 ? 0x1p24 : 0x1p53;
   static constexpr int kRoughBits = 30;
 
   // Calls f(group, exists, capacity) for the edges out of the source, for the edges into the sink,
-  // and for all edges if `all`. Every lane of a warp must call it; lanes without an edge get exists
-  // = false.
+  // and for all edges if `all`. All lanes of a warp must call each_group(). They call f together,
+  // and lanes without an edge pass exists = false.
   template <class F>
   __device__ void each_group(bool all, F f) const {
     for (int group = kAtSource; group <= kAtSink; ++group) {
@@ -186,8 +186,8 @@ class FixedPoint {
     return high >= kMostUnits >> 32 ? kMostUnits : high << 32 | int64_t(low & 0xffffffff);
   }
 
-  // The unit is 1 if the capacities at one of the terminals sum to less than 2^61, or if a cut is
-  // known.
+  // The unit is 1 if the capacities at one of the terminals sum to less than 2^61, or if an earlier
+  // solve has found a cut.
   __device__ void choose_unit_of_integers() {
     each_group(false, [&](int group, bool, C c) {
       const int64_t high = warp_sum(int64_t(c) >> 32), low = warp_sum(int64_t(c) & 0xffffffff);
@@ -226,8 +226,8 @@ class FixedPoint {
       if (infinities > 0) atomicAdd(c_.infinite + group, infinities);
     });
     grid_.barrier_reduce();
-    // Sums of capacities that are rounded up to multiples of 2^unit are exact and do not depend on
-    // the order.
+    // Capacities are rounded up to multiples of 2^unit. So their sums are exact and do not depend
+    // on the order of additions.
     each_group(true, [&](int group, bool exists, C c) {
       const int unit = __ldcg(c_.greatest + group) - kOffset - kRoughBits;
       const bool counts = exists && !is_infinite(c) && c > C(0);
@@ -236,14 +236,15 @@ class FixedPoint {
     });
     grid_.barrier_reduce();
     if (grid_.leader()) {
-      const auto exponent_of = [&](int group) {  // so that the sum fits kBoundBits bits
+      const auto exponent_of = [&](int group) {  // in this unit the sum has at most kBoundBits bits
         const int bits = bits_of(uint64_t(__ldcg(c_.roughly + group)));
         return bits == 0 ? -kOffset
                          : bits + __ldcg(c_.greatest + group) - kOffset - kRoughBits - kBoundBits;
       };
       const int out = __ldcg(c_.infinite + kAtSource), in = __ldcg(c_.infinite + kAtSink);
       c_.unbounded = out > 0 && in > 0;
-      // Each infinite arc may carry as much as the bound.
+      // If the problem is unbounded, each infinite arc counts as slightly more than the bound. The
+      // unit leaves room for the sum of these arcs at the root, the terminal with fewer of them.
       int exponent = exponent_of(kOfAll) + 1 + bits_of(uint64_t(min(out, in)));
       if (!c_.unbounded) {
         exponent = out > 0  ? exponent_of(kAtSink)

@@ -49,9 +49,9 @@ class FlowSearch {
         tuning_(tuning) {}
 
   // Sets the height of every node that is not barred to its distance to `start`, or from `start` if
-  // kForward. Before, all heights must be unreached() or barred(). A backward search lists the
-  // nodes with excess in s.active[0], and it may end once `goal` of them are found. Returns the
-  // number found.
+  // kForward. Before the call, all heights must be unreached() or barred(). A backward search lists
+  // the nodes with excess in s.active[0], and it may end once `goal` of them are found. Returns the
+  // number of nodes in this list. Nodes that are not found stay unreached().
   __device__ int32_t run(int32_t start, int32_t goal) {
     const int32_t begin = g_.arc_ptr[start], degree = g_.arc_ptr[start + 1] - begin;
     const int32_t ranges = (degree + kRangeArcs - 1) / kRangeArcs;
@@ -92,16 +92,16 @@ class FlowSearch {
   static constexpr int kManyArcs = 64;  // nodes with more arcs count as heavy
   static constexpr int kHeavyArcs = 8192;
 
-  // Where the new arc ranges of a level go, and the counters (see FlowShared). If several blocks
-  // search, ranges that do not fit into `stage` go to s.frontier at once, the others at the end of
-  // the level. In this case `found` is in global memory. A block that searches alone writes all
-  // ranges to both.
+  // Where the arc ranges of newly found nodes go, and the counters (see FlowShared). A block that
+  // searches alone writes all ranges both to `stage` and to s.frontier. If several blocks search,
+  // ranges that fit into `stage` go to s.frontier at the end of the level, and ranges that do not
+  // fit go there at once; the counter `found` is then in global memory.
   struct Out {
     ArcRange* stage;
     int32_t room;
     int32_t *listed, *nodes, *heavy, *found;
     int32_t* overflow;  // number of ranges in s.frontier; null: one block alone
-    bool bits;          // true: nodes are claimed by their bits in shared memory
+    bool bits;          // true: threads claim nodes by setting bits in shared memory
   };
 
   __device__ bool is_small(int32_t ranges, int32_t heavy) const {

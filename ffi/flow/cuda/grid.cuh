@@ -19,7 +19,7 @@ struct alignas(16) FlowShared {
   Tally total;
   // Counters of a round, in three copies used in rotation, so that one barrier per round suffices:
   // while one copy counts, the next is cleared, and threads may still read the previous one.
-  // - `listed`: entries, including those that did not fit
+  // - `listed`: entries of the list, including those that did not fit
   // - `nodes`: nodes reached
   // - `found`: nodes with excess
   // - `heavy`: arcs of nodes with many arcs
@@ -27,7 +27,8 @@ struct alignas(16) FlowShared {
   int32_t base, sum;
 };
 constexpr int kFlowStagesBytes = int(sizeof(FlowShared)) + 2 * kFlowStaged * 8;
-// Includes one bit per node if there are at most kKnownNodes nodes.
+// Bytes of shared memory for a block. They include one bit per node if there are at most
+// kKnownNodes nodes.
 JAXMATCH_HOST_DEVICE constexpr int flow_shared_bytes(int32_t nodes) {
   return kFlowStagesBytes + (nodes <= kKnownNodes ? (nodes + 31) / 32 * 4 : 0);
 }
@@ -60,14 +61,16 @@ __device__ inline int lanes_before(int x) {
   }
   return x - own;
 }
-// Adds to a global counter; every lane of a warp must call it. Thousands of warps adding to the
-// same word serialise: use it for rare events, or within one block.
+// Adds `mine` of all lanes to a counter; every lane of a warp must call it. If thousands of warps
+// add to the same word, their additions are serialised. So use this for rare events, or for a
+// counter of one block.
 __device__ inline void count_all(int32_t* counter, int mine) {
   const int all = __reduce_add_sync(kAllLanes, mine);
   if (FlowGrid::lane() == 0 && all != 0) atomicAdd(counter, all);
 }
 
-// Adds to a global counter once per block; every thread of the block must call it.
+// Adds `mine` of all threads to a global counter, once per block; every thread of the block must
+// call it.
 __device__ inline void count_by_blocks(int32_t* counter, int mine) {
   int32_t& sum = flow_block().sum;
   if (threadIdx.x == 0) sum = 0;

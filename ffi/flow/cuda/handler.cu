@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kFlowThreads, 1)
   finish_problem<C, V>(s, plan, false);
 }
 
-// For small networks, where each block solves one problem.
+// Computes the state of the problem that this block solves; for small networks.
 __device__ inline void state_of_block(const FlowBatch& batch, FlowState& s) {
   if (threadIdx.x == 0) s = batch.state(blockIdx.x);
   __syncthreads();
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   finish_problem<C, V>(s, plan, true);
 }
 
-// The first and the last kernel for one combination of types.
+// The first and the last kernel for one combination of types, each also for small networks.
 struct FlowKernels {
   void *begin, *finish, *begin_small, *finish_small;
 

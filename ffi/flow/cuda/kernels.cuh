@@ -13,7 +13,7 @@ namespace jaxmatch::flow {
 struct FlowPlan {
   FlowTuning tuning;
   TwoLevelOptions two_level;
-  bool ordered;  // require sorted arcs at every node, for searches of reverse arcs by head
+  bool ordered;  // true: each node's arcs must be sorted, so that reverse arcs can be searched
   int64_t budget;
 };
 
@@ -68,8 +68,8 @@ __device__ __noinline__ void solve_again(FlowGrid& grid, const FlowState& s,
 }
 
 // Writes the results. If the unit was too coarse, the problem is first solved again. This happens
-// in the same kernel, because the host does not know about it. If the steps of a call are limited,
-// it happens in the next call.
+// in the same kernel, because the host reads nothing back and so cannot launch another one. If the
+// rounds of a call are limited, the next call solves the problem again.
 template <class C, class V>
 __device__ inline void finish_problem(const FlowState& s, const FlowPlan& plan, bool alone) {
   FlowGrid grid(s.control->ring, __ldcg(&s.control->step), alone);

@@ -1,4 +1,4 @@
-// The state of one flow problem on a GPU, and where its parts lie in one buffer.
+// The state of one flow problem on a GPU, and the layout of its arrays in one buffer.
 #ifndef JAXMATCH_FLOW_CUDA_LAYOUT_H_
 #define JAXMATCH_FLOW_CUDA_LAYOUT_H_
 
@@ -18,30 +18,32 @@ enum class FlowStage : int32_t { kBegin, kPreflow, kCancel, kReturn, kCut, kEnd,
 // Control words, shared by all threads of a problem. Python gets the offsets of words from kSizes.
 struct FlowControl {
   int32_t done, stage, status;
-  int32_t step;          // current step of `ring`, kept between launches
+  int32_t step;          // barriers so far, kept between launches; selects a tally of `ring`
   int32_t root, target;  // the terminals: the preflow runs from the root to the target
   int32_t reversed;      // 1: the root is the sink, and every arc stands for its reverse arc
   int32_t narrow;        // 1: residual capacities and excesses have 32 bits instead of 64
   int32_t rounds;        // rounds of this stage so far; see FlowSolve
   int32_t gap;           // lowest height known to have no nodes
   int32_t exponent;      // the unit is 2^exponent; 0 for integers, unless sums might overflow
-  int32_t rounded;       // floats: a capacity or a flow is rounded
-  int32_t unbounded;     // floats: arcs of infinite capacity leave the source and enter the sink
-  int32_t overdrawn;     // 1: invariant broken: an arc exceeded its capacity, or excess was lost
-  // The state of a search that one block ran alone, for all other blocks.
+  int32_t rounded;       // floats, 1: a capacity or a flow may be rounded
+  int32_t unbounded;     // floats, 1: infinite capacities leave the source and enter the sink
+  int32_t overdrawn;     // 1: invariant broken: a flow exceeded its capacity, or excess was lost
+  // Where a search that block 0 ran alone has stopped; all blocks continue from there (see
+  // FlowSearch).
   int32_t first, last, level, found;
-  // One number per CapacityGroup: edges out of the source, edges into the sink, all edges.
+  // Arrays of three have one number per CapacityGroup: edges out of the source, edges into the
+  // sink, all edges.
   int32_t greatest[3];  // FixedPoint::kOffset + exponent of the largest capacity
   int32_t infinite[3];  // numbers of infinite capacities
   int32_t finest;       // FixedPoint::kOffset - exponent of the lowest set bit of all capacities
-  int64_t roughly[3];   // sums of rounded capacities
-  int64_t high[3], low[3];  // sums of the upper and the lower 32 bits
+  int64_t roughly[3];   // sums of capacities, each rounded up; see FixedPoint::choose_unit
+  int64_t high[3], low[3];  // sums of the upper and the lower 32 bits of capacities
   double known;             // capacity of a cut already found, which bounds the flow; 0: none
-  int64_t bound;            // upper bound on every flow
-  int64_t value;            // flow out of the root; after kPreflow, the maximum flow
+  int64_t bound;            // upper bound on every flow, in units
+  int64_t value;            // flow out of the root, in units; after kPreflow, the maximum flow
   double cut;               // capacity of the minimum cut; not computed for integers in units of 1
-  // For benchmarks: clock cycles of the leader in each FlowSolve::Part, and the numbers of global
-  // relabellings in kPreflow and in kReturn.
+  // For benchmarks: clock cycles that the first thread of the launch spent in each FlowSolve::Part,
+  // and the numbers of global relabellings in kPreflow and in kReturn.
   int64_t cycles[6];
   int32_t searches[2];
   Tally ring[kTallies];
@@ -63,7 +65,7 @@ struct alignas(8) ArcRange {
 #ifndef JAXMATCH_EMULATED
 constexpr int kRangeArcs = 256;
 #endif
-constexpr int kSumEdges = 1024;  // edges whose capacities are summed by one warp
+constexpr int kSumEdges = 1024;  // number of edges that one warp sums at a time
 
 struct FlowState {
   FlowControl* control;
@@ -74,16 +76,16 @@ struct FlowState {
   bool* source_side;   // [nodes]
   int32_t* status;
 
-  int64_t* residual;   // [2 * arcs]: ArcResidual of 32 or 64 bits
+  int64_t* residual;   // [2 * arcs]: ArcResidual<int32_t> or <int64_t> of each arc
   int64_t* initial;    // [arcs], of 32 or 64 bits: `out` of each arc before anything flowed
   int64_t* excess;     // [nodes], of 32 or 64 bits
   int32_t* height;     // [nodes]
   int32_t* active[2];  // [nodes] each: lists of nodes with excess
-  ArcRange* frontier;  // [nodes + arcs / kRangeArcs + 1]
+  ArcRange* frontier;  // [nodes + arcs / kRangeArcs + 1]: arcs of the nodes found by a search
   int32_t* closed;     // [nodes]: see Closed
   int32_t* width;      // [nodes + 2]: number of nodes of each height
   int32_t* slot;       // [edges]: place of each edge in arc_edge; later 1 if the edge is in the cut
-  double* sums;        // [edges / kSumEdges + 1]
+  double* sums;        // [edges / kSumEdges + 1]: parts of the cut's capacity
 
   template <class Word>
   JAXMATCH_DEVICE ArcResidual<Word>* residuals() const {
@@ -105,8 +107,8 @@ struct FlowState {
   JAXMATCH_DEVICE int32_t barred() const { return network.nodes + 1; }
 };
 
-// Nodes excluded from searches: kDead nodes can never reach the target again, kOutside nodes do not
-// take part in this stage.
+// Whether searches exclude a node: kOpen nodes take part, kDead nodes can never reach the target
+// again, and kOutside nodes do not belong to the current stage.
 enum Closed : int32_t { kOpen, kDead, kOutside };
 
 // Lays out the arrays in the scratch buffer and returns its size in bytes. With a null base it only

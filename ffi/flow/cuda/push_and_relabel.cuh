@@ -8,7 +8,7 @@ namespace jaxmatch::flow {
 
 #ifndef JAXMATCH_EMULATED
 // Predicated atomic additions. Without a branch, a thread can issue several additions before it
-// waits for the first result. They return the value before the addition, or zero if nothing was
+// waits for the first result. Each returns the value before the addition, or zero if nothing was
 // added.
 __device__ inline uint64_t add_if(bool happens, uint64_t* at, uint64_t x) {
   uint64_t before;
@@ -34,9 +34,9 @@ __device__ inline uint32_t add_if(bool happens, uint32_t* at, uint32_t x) {
 
 // A node has one owner thread at a time. Only the owner takes excess from the node, takes residual
 // capacity from its arcs, and changes its height. Any thread may add excess and residual capacity.
-// So a push always finds at least what its thread has read. This requires that the next owner sees
-// everything that the previous one took: an owner waits for the results of its pushes before it
-// gives the node away.
+// So a push always finds at least the excess and residual capacity that its thread has read. This
+// requires that the next owner sees everything that the previous owner took. So an owner waits for
+// the results of its pushes before it gives the node away.
 template <class Word>
 class PushRelabelOps {
  public:
@@ -55,8 +55,8 @@ class PushRelabelOps {
   int32_t* const height;
   const int32_t target, unreached;
 
-  // A push updates its arc by leave(), if `happens`, and the reverse arc by arrive(). leave()
-  // returns the argument of overdrawn().
+  // For a push, leave() updates the arc if `happens` is true, and arrive() updates the reverse arc.
+  // leave() returns the old value of the arc, for overdrawn().
   __device__ uint64_t leave(bool happens, int32_t arc, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       // The lower half, `out`, stays non-negative, so nothing is borrowed from the upper half.
@@ -67,9 +67,10 @@ class PushRelabelOps {
       return add_if(happens, at(&residual[arc].out), -uint64_t(amount));
     }
   }
-  // True if the push took more than there was. The 32-bit test includes `in`, which may be negative
-  // for a moment. This makes the compiler use the whole result; otherwise it adds a move that waits
-  // for the result.
+  // True if a push took more than the residual capacity; `before` is the result of leave(). The
+  // 32-bit test also looks at `in`, which may be slightly negative for a moment. This only makes
+  // the compiler use both halves of the result. Otherwise it would add a move instruction that
+  // waits for the result.
   __device__ static bool overdrawn(uint64_t before, Word amount) {
     if constexpr (sizeof(Word) == 4) {
       return int32_t(uint32_t(before)) < amount || int32_t(before >> 32) < -(1 << 30);
@@ -86,8 +87,8 @@ class PushRelabelOps {
       add(&residual[reverse].in, -uint64_t(amount));
     }
   }
-  // Adds excess to a node other than the target. Returns the excess before, or zero if nothing was
-  // added. A thread that adds excess and gets zero back has activated the node.
+  // Adds excess to a node other than the target. Returns the previous excess, or zero if nothing
+  // was added. A thread that adds excess and gets zero back has activated the node.
   __device__ Word gain(bool happens, int32_t v, Word amount) const {
     if constexpr (sizeof(Word) == 4) {
       return Word(add_if(happens, reinterpret_cast<uint32_t*>(excess + v), uint32_t(amount)));
@@ -101,7 +102,8 @@ class PushRelabelOps {
   }
   __device__ void report_overdraft() const { c_.overdrawn = 1; }
 
-  // Gap heuristic: nodes above a height without nodes cannot reach the target.
+  // Gap heuristic: if no node has some height, nodes above it cannot reach the target. Returns the
+  // lowest such height that is known.
   __device__ int32_t gap() const { return gap_ ? __ldcg(&c_.gap) : INT32_MAX; }
   // Raises the node's height. Returns true if the new height is below `unreached`, so that the node
   // may still be active.

@@ -1,21 +1,23 @@
-// The stages of a solve, for all kinds of pushes:
-// - kPreflow finds a maximum preflow from the root to the target.
+// The stages of a solve, which are the same for all methods:
+// - kPreflow finds a maximum preflow from the root to the target. These are the source and the sink
+//   or, reversed, the sink and the source.
 // - kCancel and kReturn bring excess that cannot reach the target back to the root.
 // - kCut finds the source side of the minimum cut.
 //
-// A round of kPreflow or kReturn begins with a global relabelling, which sets exact distances by a
-// search back from the target. Then nodes push until no node is active or a new search pays off. A
-// stage ends when the search reaches no node with excess, because then no residual path leads from
-// excess to the target. Correctness relies on this search and not on heights, so races may leave
-// wrong heights.
+// A round of kPreflow or kReturn begins with a global relabelling, which sets heights to exact
+// distances by a search backwards from the target. Then nodes push until no node is active or a new
+// search pays off. A stage ends when the search reaches no node with excess, because then no
+// residual path leads from excess to the target. Correctness relies on this search and not on
+// heights, so races between threads may leave invalid heights.
 //
 // Termination. For the first FlowTuning::racing rounds of a stage, heights only rise between two
 // searches, and a limit on time or iterations ends the pushes. In later rounds nodes are not
-// relabelled between searches, so all heights are the distances D of the last search. Pushes lead
-// from D to D - 1, and the residual arcs that they create lead from D - 1 to D, so no distance
-// falls. Such a round ends when no node with excess has an arc to push along. Until the stage is
-// over, some nodes with excess remain, and each has a greater distance at the next search.
-// Distances are at most n, so at most n^2 such rounds follow.
+// relabelled between searches, so heights are the distances to the target that the last search
+// found. A push leads from distance d to d - 1, and the residual arc that it creates leads from
+// distance d - 1 to d. So no distance falls. Such a round ends when no node with excess has a
+// residual arc to a smaller distance. Nodes that still have excess then have a greater distance at
+// the next search. Each such round thus raises at least one distance, and distances are at most n.
+// So there are at most n^2 such rounds.
 #ifndef JAXMATCH_FLOW_CUDA_STAGES_CUH_
 #define JAXMATCH_FLOW_CUDA_STAGES_CUH_
 
@@ -30,9 +32,10 @@ class FlowSolve {
   __device__ FlowSolve(FlowGrid& grid, const FlowState& s, const FlowTuning& tuning)
       : grid_(grid), s_(s), c_(*s.control), n_(s.network.nodes), tuning_(tuning) {}
 
-  // Runs to the end, or for `budget` rounds if `budget` is not negative. push(active, relabels,
-  // cycles) discharges the first `active` nodes of s.active[0]. If `relabels`, it takes about
-  // `cycles` of the leader's clock; otherwise it continues until no node can push.
+  // Runs the stages to the end, or at most `budget` rounds of them if `budget` is not negative.
+  // push(active, relabels, cycles) discharges the first `active` nodes of s.active[0]. If
+  // `relabels`, it also relabels nodes and takes about `cycles` of the first thread's clock;
+  // otherwise it continues until no node can push.
   template <class Push>
   __device__ void run(const Push& push, int64_t budget) {
     FlowStage stage = FlowStage(__ldcg(&c_.stage));
@@ -85,15 +88,15 @@ class FlowSolve {
   enum Part { kSearching, kPushing, kSearchingBack, kPushingBack, kCancelling, kCutting };
 
  private:
-  static constexpr int64_t kMicrosecond = 1700;  // clock cycles, about
+  static constexpr int64_t kMicrosecond = 1700;  // approximate clock cycles
 
   __device__ void spend(int part, int64_t start) {
     if (grid_.leader()) c_.cycles[part] += clock64() - start;
   }
 
-  // Sets exact heights. Lists the nodes with excess that reach the target in s.active[0] and
-  // returns their number. The search ends as soon as it has found all nodes with excess; nodes not
-  // reached by then count as unreachable until the next search.
+  // Sets heights to exact distances to the target. Lists the nodes with excess that can reach the
+  // target in s.active[0] and returns their number. The search ends as soon as it has found all
+  // nodes with excess; nodes not reached by then count as unreachable until the next search.
   __device__ int32_t global_relabel(FlowStage stage) {
     const int32_t target = __ldcg(&c_.target);
     const Word* const excess = s_.excesses<Word>();
@@ -111,10 +114,12 @@ class FlowSolve {
     const int32_t found =
         FlowSearch<Word, false>(grid_, s_, tuning_).run(target, all > 0 ? all : INT32_MAX);
     if (found == all && all > 0) return found;
-    // All excess came from the root and can return to it, so excess was lost.
+    // In kReturn the target is the root, from which all excess came. All of it can return, so if
+    // the search misses some, excess was lost.
     if (stage == FlowStage::kReturn && grid_.leader()) c_.overdrawn = 1;
-    // The nodes not reached can never reach the target again: pushes only lead to nodes that are
-    // nearer to it.
+    // A node that the search did not find has no residual path to the target and never gets one. A
+    // new path would need a push from a found node to a node that was not found. But pushes lead to
+    // lower nodes only, and nodes that were not found have the greatest height.
     grid_.each(n_, [&](int64_t v) {
       if (__ldcg(s_.height + v) == s_.unreached()) __stcg(s_.closed + v, int32_t(kDead));
     });
@@ -122,9 +127,10 @@ class FlowSolve {
     return found;
   }
 
-  // Prepares the return of excess after a maximum preflow. Nodes that reach the target have no
-  // excess, and no residual arc leads to them from other nodes. So the excess can return to the
-  // root through the other nodes alone. Only these remain open.
+  // Prepares the return of excess after a maximum preflow. Nodes that can reach the target have no
+  // excess, and no residual arc leads from the other nodes to them. So no path back to the root
+  // passes through nodes that can reach the target. These nodes become kOutside, and all others
+  // kOpen.
   __device__ void turn_back() {
     int64_t left = 0;
     const Word* const excess = s_.excesses<Word>();
@@ -135,14 +141,14 @@ class FlowSolve {
     __syncwarp();
     left = warp_sum(left);
     if (grid_.lane() == 0 && left != 0) add_atomically(&c_.value, -left);
-    grid_.barrier_reduce();  // all threads have read the target
+    grid_.barrier_reduce();  // all threads have read c_.target
     if (grid_.leader()) c_.target = c_.root;
     grid_.barrier_reduce();
   }
 
   // Most excess that cannot reach the target has not come far, so a few pushes against the flow
-  // return it. Where flow runs in circles this would take too long. So the pushes are limited, and
-  // the rest is left to kReturn.
+  // return it. Where flow runs in circles, such pushes could go on for too long. So
+  // FlowTuning::cancel limits them, and kReturn returns the remaining excess.
   __device__ void cancel() {
     const Word* const excess = s_.excesses<Word>();
     grid_.each(n_, [&](int64_t v) {
@@ -154,9 +160,9 @@ class FlowSolve {
         .run(count, FlowPush<Word>::kCancel, tuning_.cancel, INT64_MAX);
   }
 
-  // If the preflow began at the sink, there is nothing to do. In that case arcs are reversed and
-  // the target is the source. So the nodes that could reach the target, which are now kOutside, are
-  // the nodes reachable from the source.
+  // Sets heights below unreached() for the nodes reachable from the source. If the preflow began at
+  // the sink, there is nothing to do: arcs are reversed and the target was the source, so the nodes
+  // that could reach the target, which are now kOutside, are the nodes reachable from the source.
   __device__ void find_source_side() {
     if (__ldcg(&c_.reversed) != 0) return;
     grid_.each(n_, [&](int64_t v) { __stcg(s_.height + v, s_.unreached()); });

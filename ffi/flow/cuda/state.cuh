@@ -1,4 +1,4 @@
-// Access of kernels to the state of a flow problem, and tuning constants.
+// How kernels access the state of a flow problem, and tuning constants.
 #ifndef JAXMATCH_FLOW_CUDA_STATE_CUH_
 #define JAXMATCH_FLOW_CUDA_STATE_CUH_
 
@@ -45,20 +45,20 @@ struct FlowBatch {
 // Tuning constants; tests and measurements vary them.
 struct FlowTuning {
   int32_t search_alone = 512;  // one block alone searches levels of up to this many arc ranges
-  int32_t push_alone = 64;     // one block alone pushes from up to this many active nodes
-  int32_t share = 8;           // minimum active nodes per block if several blocks push
+  int32_t push_alone = 64;     // one block alone pushes if at most this many nodes are active
+  int32_t share = 8;           // minimum number of active nodes per block if several blocks push
   int32_t rounds = 8;          // rounds of a block between two grid barriers
   int32_t rounds_alone = 16;   // the same if one block pushes alone
-  int32_t scans = 1;           // scans of a node's arcs before its thread goes on to other nodes
-  int32_t hops = 4;            // nodes that a thread discharges along one chain of pushes
+  int32_t scans = 1;           // maximum scans of a node's arcs before its thread takes other nodes
+  int32_t hops = 4;            // maximum nodes that a thread discharges along one chain of pushes
   int32_t thread_arcs = 16;    // nodes with more arcs are discharged by a warp
   int32_t gap = 1;             // 1: use the gap heuristic
   int32_t wide = 0;            // 1: use 64-bit residuals even if 32 bits suffice
-  int32_t direction = 0;       // start of the preflow: source (1), sink (2), FixedPoint decides (0)
-  int32_t least_push = 16;     // minimum time between two searches, in microseconds
+  int32_t direction = 0;       // preflow starts at source (1) or sink (2); 0: FixedPoint decides
+  int32_t least_push = 16;     // minimum time between two global relabellings, in microseconds
   int32_t cancel = 32;         // maximum number of grid barriers in the stage kCancel
   int32_t racing = 4096;       // pushes stop relabelling after this many rounds; see FlowSolve
-  double patience = 1;  // time between two searches, relative to the duration of the last search
+  double patience = 1;         // pushing time as a multiple of the last global relabelling's time
 };
 
 }  // namespace jaxmatch::flow

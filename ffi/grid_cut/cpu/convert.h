@@ -17,7 +17,7 @@
 
 namespace jaxmatch::grid_cut {
 
-// Calls f(first cell, offset to the neighbour, number of cells) for each row: for its part whose
+// Calls f(first cell, offset to the neighbour, number of cells) for the part of each row whose
 // cells have a neighbour in direction k.
 template <int kArcs, class F>
 void each_arc_row(const GridShape& s, int k, const F& f) {
@@ -55,7 +55,7 @@ template <int kArcs, class T>
 class FixedPoint {
  public:
   // T is a floating-point type, and all capacities must be valid. `known`: the capacity of a cut
-  // found before, or infinity.
+  // that an earlier solve has found, or infinity.
   FixedPoint(const GridCapacities<T>& g, double known) : g_(g), n_(g.shape.cells()) {
     survey(known);
   }
@@ -64,8 +64,9 @@ class FixedPoint {
     return grid_cut::are_fine(survey_.most_around, around_exponent_, cut);
   }
 
-  // Converts all numbers to the type I, so that the sum around each cell is below 2^bits units.
-  // Returns false if I is narrower than 64 bits and a number would be rounded.
+  // Converts all capacities to whole units of type I. At each cell, the sum of the excess and of
+  // all arcs is below 2^bits units. Returns false if I is narrower than 64 bits and a number would
+  // be rounded.
   template <class I>
   bool convert(int bits, I* excess, I* pairwise) const {
     constexpr bool kMustBeExact = sizeof(I) < sizeof(int64_t);
@@ -110,8 +111,8 @@ class FixedPoint {
     return exact || !kMustBeExact;
   }
 
-  // The capacity of the cut: the sum of the given capacities, row by row. Returns no value if all
-  // of these are finite and their sum exceeds the range of T.
+  // The capacity of the cut, as the sum of given capacities, row by row. Returns no value if all
+  // capacities in the cut are finite but their sum exceeds the range of T.
   template <class IsSource>
   std::optional<double> cut(const IsSource& is_source) const {
     double total = 0, most = 0;
@@ -159,7 +160,7 @@ class FixedPoint {
     survey_pass([&](double c) { return bound_.clip(c); },
                 [&](double e) { return bound_.clip_both(e); });
   }
-  // Finds the range of the capacities in one pass, with `clip` applied to arcs and `scale` to
+  // Computes survey_ in one pass over all capacities, with `clip` applied to arcs and `scale` to
   // excesses.
   template <class Clip, class Scale>
   void survey_pass(const Clip& clip, const Scale& scale) {
@@ -210,8 +211,8 @@ class FixedPoint {
     most_arc_ = most;
     most_finite_ = most_finite;
   }
-  // The capacities of the arcs in direction k, by column, from the row that begins at the cell
-  // `row` to the row that begins at the cell `other`.
+  // The capacities, by column, of the arcs in direction k from one row of cells to another. The
+  // rows begin at the cells `row` and `other`.
   const T* arcs(int k, int64_t row, int64_t other) const {
     const bool mirrored = g_.symmetric && k >= kArcs / 2;
     return g_.pairwise + (mirrored ? (k - kArcs / 2) * n_ + other : k * n_ + row);

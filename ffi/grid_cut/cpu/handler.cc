@@ -34,8 +34,8 @@ struct GridResults {
   }
 };
 
-// Finds a minimum cut in units and writes its sides. Returns false and writes nothing if I is
-// narrower than 64 bits and a number would be rounded.
+// Finds a minimum cut with capacities in whole units of type I, and writes its sides. Returns false
+// and writes nothing if I is narrower than 64 bits and a number would be rounded.
 template <int kArcs, class I, class T>
 bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
                 bool* side) {
@@ -55,7 +55,8 @@ bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers,
   return true;
 }
 
-// Sums over all cells. `direct` is the flow from source to sink through one cell only.
+// Sums over all cells. `direct` sums the flows that pass from the source through a single cell to
+// the sink.
 struct GridSums {
   __int128 source = 0, sink = 0, direct = 0;
 };
@@ -83,7 +84,8 @@ GridSums sum_and_subtract(const GridCapacities<T>& g, T* excess) {
 }
 
 // Finds a minimum cut of floating-point capacities in fixed point. Writes its sides and returns its
-// capacity, or no value if the capacity exceeds the range of T. Most inputs need at most 30 bits.
+// capacity, or no value if the capacity exceeds the range of T. Most inputs are exact with 30 bits,
+// so 32-bit numbers are tried first.
 template <int kArcs, class T>
 std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
   double known = std::numeric_limits<double>::infinity();
@@ -102,7 +104,8 @@ std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
 template <int kArcs>
 class ClippedIntegers {
  public:
-  // Clips `excess` in place. Returns false if the flow might be 2^59 or more.
+  // Clips `excess` in place, and the arcs in a copy, pairwise(). Returns false if the flow might be
+  // 2^59 or more.
   bool clip(const GridCapacities<int64_t>& g, int64_t* excess) {
     const int64_t n = g.shape.cells(), arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
     std::vector<double> gives(n), takes(n), real(arcs);

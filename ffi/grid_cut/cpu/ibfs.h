@@ -1,21 +1,24 @@
 // Maximum flow on a grid by incremental breadth-first search (Goldberg, Hed, Kaplan, Tarjan and
 // Werneck, "Maximum flows by incremental breadth-first search", ESA 2011), with implicit adjacency.
 //
-// The source forest is rooted at the cells with excess, the sink forest at the cells with deficit.
-// Both grow level by level. Where they touch, flow is augmented along the path between two roots.
-// Cells cut off from their root (orphans) take the parent with the lowest level that a neighbour
-// offers, or leave the forest.
+// The source forest is rooted at the cells with excess (more capacity from the source than to the
+// sink), the sink forest at the cells with a deficit. Both grow level by level. Where they touch,
+// flow is augmented along the path between two roots. Cells cut off from their root (orphans) take
+// the possible parent with the lowest level. If no neighbour can be their parent, they leave the
+// forest.
 //
 // Invariants between two augmentations:
 // - The label of a cell in a forest is its level: zero for roots, else one more than its parent's.
-// - Labels never exceed the forest's level by more than one, and never fall.
-// - The residual arcs out of a scanned cell of the source forest lead to cells of the same forest.
-//   Their labels exceed the label of the scanned cell by at most one. In the sink forest, this
-//   holds for residual arcs into a scanned cell.
+// - The forest's level is the level of the cells that it scans now or next. No label exceeds it by
+//   more than one, and labels never fall.
+// - The residual arcs out of a scanned cell of the source forest lead to cells of the same forest
+//   whose labels exceed the label of the scanned cell by at most one. In the sink forest, this
+//   holds for the tails of residual arcs into a scanned cell.
 //
 // Termination, for any capacities: all numbers are integers, none overflows, and each augmentation
-// carries at least one unit. The flow on an arc stays between the capacities of its two directions,
-// at most 2^60 each, so residual capacities are at most 2^61. Excess only falls in absolute value.
+// carries at least one unit. Capacities are clipped at 2^60, and the net flow in either direction
+// never exceeds the capacity of that direction. So residual capacities are at most 2^61. A cell's
+// excess or deficit never grows.
 #ifndef JAXMATCH_GRID_CUT_CPU_IBFS_H_
 #define JAXMATCH_GRID_CUT_CPU_IBFS_H_
 
@@ -36,9 +39,9 @@
 namespace jaxmatch::grid_cut {
 
 // Memory for one problem, initially zero. A search touches little of it, at random places. Mapping
-// small pages would take longer than many searches, so large memory requests huge pages. The system
-// zeroes a page only when it is first touched, whereas HostArena would have to write all pages.
-// Throws std::bad_alloc.
+// small pages can take longer than the search itself, so a large GridMemory requests huge pages.
+// The system zeroes a page only when it is first touched, whereas HostArena would have to write all
+// pages. Throws std::bad_alloc.
 class GridMemory {
  public:
   explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
@@ -104,7 +107,7 @@ class GridSearch {
     for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
   }
 
-  // Bytes for n cells.
+  // Bytes of GridMemory that a search of n cells takes.
   static int64_t bytes(int64_t n) {
     return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
            GridMemory::bytes_for<T>(n * kHalf);
@@ -121,11 +124,12 @@ class GridSearch {
         grow<kSink>();
       }
     }
-    // One forest is complete, so the flow is maximum. The source forest goes on growing until it is
-    // the source side of the cut.
+    // One forest cannot grow any further, so the flow is maximum. The source forest grows until it
+    // holds all cells reachable from the source, which are the source side of the cut.
     while (!source.now.empty()) grow<kSource>();
   }
-  // The flow modulo 2^64. Fixed-point flows may be larger, but their value is not used.
+  // The value of the flow modulo 2^64. If capacities were floats, it may exceed 2^64 units, but
+  // then it is not used.
   uint64_t flow_value() const { return value_; }
   bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
 
@@ -139,7 +143,7 @@ class GridSearch {
 
   struct Forest {
     int32_t level = 0;               // level of the cells in `now`; all lower levels are scanned
-    std::vector<int32_t> now, next;  // cells of this level and of the next, and stale entries
+    std::vector<int32_t> now, next;  // cells of this level and of the next; some may have moved
   };
 
   uint8_t tree(int64_t i) const { return node_[i] & 3; }
@@ -172,7 +176,7 @@ class GridSearch {
     return kTree == kSource ? residual(i + offset_[k], opposite<kArcs>(k)) : residual(i, k);
   }
 
-  // Sets one bit for each neighbour of a cell that exists, for all cells.
+  // For each cell, sets the bits of the directions in which it has a neighbour.
   void mark_arcs() {
     int64_t i = 0;
     for (int z = 0; z < shape_.depth; ++z) {
@@ -197,8 +201,9 @@ class GridSearch {
       const T e = excess_[i];
       node_[i] = uint8_t((e > 0) * (kSource | kRoot << 2) + (e < 0) * (kSink | kRoot << 2));
     }
-    // A cell whose neighbours are all roots of the same forest need not be scanned. At the end of a
-    // row a cell is compared with an unrelated cell, which is harmless.
+    // A root whose neighbours are all roots of its own forest need not be scanned. At the end of a
+    // row, a root is also compared with cells that are not its neighbours. At worst it is then
+    // scanned in vain.
     int64_t reach = 0;
     for (int k = 0; k < kHalf; ++k) reach = std::max<int64_t>(reach, std::abs(offset_[k]));
     reach = std::min(reach, n_);
@@ -228,7 +233,7 @@ class GridSearch {
     }
   }
 
-  // Scans all cells of a forest's level.
+  // Scans all cells of the forest's current level.
   template <Tree kTree>
   void grow() {
     Forest& forest = forest_[kTree];
@@ -308,9 +313,9 @@ class GridSearch {
     for (size_t at = 0; at < orphans_.size(); ++at) adopt<kTree>(orphans_[at]);
     orphans_.clear();
   }
-  // Finds a new parent for an orphan, or frees it. The new parent may be an orphan itself. Labels
-  // fall towards the root, so no cycle arises. If the parent later changes its label or leaves the
-  // forest, this cell becomes an orphan again.
+  // Finds a new parent for an orphan, or removes the orphan from the forest. The new parent may be
+  // an orphan itself. A parent's label is lower than its child's, so no cycle arises. If the parent
+  // later changes its label or leaves the forest, its child becomes an orphan again.
   template <Tree kTree>
   void adopt(int64_t i) {
     poll_.after(4 * kArcs);
@@ -348,7 +353,7 @@ class GridSearch {
   int32_t offset_[kArcs];
   uint8_t *const node_, *const exists_;
   int32_t* const label_;
-  T* const flow_;     // [arcs / 2, cells], net flow in the first half of the directions
+  T* const flow_;     // [arcs / 2, cells], net flow in directions k < arcs / 2
   Forest forest_[3];  // indexed by Tree
   std::vector<int32_t> orphans_;
   uint64_t value_ = 0;

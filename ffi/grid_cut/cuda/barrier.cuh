@@ -14,9 +14,11 @@ struct GridVote {
   bool any, other;
 };
 
-// The lower bits of a word count the arrived blocks; above them are the counts of the two flags. So
-// one atomic addition announces an arrival and both flags. Barriers use the words in rotation. Each
-// barrier clears the word after the next one, which no block can be using. GridTeam
+// The lowest kBits bits of a word count the blocks that have arrived. Above them are the numbers of
+// blocks that have set the first and the second flag. So one atomic addition announces an arrival
+// and both flags. Barriers use the words in rotation. In each barrier, block 0 clears the word of
+// the barrier after the next. No block uses this word now: all have left the previous barrier that
+// used it, and none can reach the next barrier that uses it before block 0 does. GridTeam
 // (assignment/large/cuda/team.cuh) never clears its words, because they also count the rounds of
 // termination detection.
 class GridBarrier {
@@ -24,7 +26,8 @@ class GridBarrier {
   static constexpr int kWords = 4;
   static constexpr int kBits = 10, kMostBlocks = (1 << kBits) - 1;
 
-  // `words` are zero at launch; `left` is in shared memory. A single block needs no words.
+  // `words` are zero at launch; `left` is a word in shared memory for the reduced flags. A single
+  // block needs no words.
   __device__ GridBarrier(int* words, int blocks, int* left)
       : words_(words), blocks_(blocks), left_(left) {}
 
@@ -62,7 +65,7 @@ class GridBarrier {
 // times.
 struct GridCutControl {
   int32_t barrier[GridBarrier::kWords];
-  unsigned long long most[6];  // non-negative doubles as bits, which sort in the same order
+  unsigned long long most[6];  // maxima, as bits of doubles >= 0, which sort like the doubles
   unsigned long long sums[4];  // sums of the lower and upper 32 bits: of excess, then of deficit
   // For benchmarks: cycles of the first thread's clock; numbers of push rounds, of global
   // relabellings, and of exchanges of distances.

@@ -1,4 +1,5 @@
-// Arcs across the border of a tile, and the messages that two tiles exchange across it.
+// Links, which are arcs across the border of a tile, and the messages that two tiles exchange along
+// them.
 #ifndef JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_BORDERS_CUH_
 
@@ -11,7 +12,8 @@ namespace jaxmatch::grid_cut {
 template <int kArcs>
 __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
   const GridStep in = grid_step<kArcs>(j), s = t.tile_step(p);
-  // The same halo cell, in the coordinates of the neighbouring tile.
+  // The inner end of the link, in the coordinates of the neighbouring tile, where it is a halo
+  // cell.
   const GridPlace back{p.z + in.z - s.z * t.size_z, p.y + in.y - s.y * t.size_y,
                        p.x + in.x - s.x * t.size_x()};
   const int distance = t.link<kArcs>(back, opposite<kArcs>(j)) - t.link<kArcs>(p, j);
@@ -21,8 +23,8 @@ __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
           tiles * t.links() + distance};
 }
 
-// Finds all links of a tile; they are the same for every tile. Not inlined: it needs many
-// registers, but runs once.
+// Finds all links of a tile; they are the same for every tile. Not inlined, because the function
+// needs many registers but runs only once.
 template <int kArcs>
 __device__ __noinline__ void find_links(const GridTiling& t, GridLink* links) {
   for (int l = threadIdx.x; l < t.links(); l += blockDim.x) links[l].direction = -1;

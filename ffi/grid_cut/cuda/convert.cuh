@@ -14,7 +14,8 @@
 namespace jaxmatch::grid_cut {
 
 // In tiles of 32-bit numbers, the sum of all capacities around a cell is below 2^kNarrowBits. In
-// tiles of 64-bit numbers it is below 2^kWideBits for floats; for integers see GridTile.
+// tiles of 64-bit numbers it is below 2^kWideBits if the capacities are floats; for integers see
+// GridTile.
 constexpr int kNarrowBits = 30, kWideBits = 59;
 
 template <class T>
@@ -78,11 +79,12 @@ class GridNumbers {
   }
 
   // True if no further solve is needed after an answer whose cut has this capacity. Otherwise the
-  // cut bounds the next solve. All threads must call it after the barrier that made the capacity
-  // known.
+  // next solve uses this capacity as a bound on the flow. All threads must call it with the same
+  // capacity.
   __device__ bool is_fine(double cut) {
     if (kReal ? are_fine(around_, exponent_, cut) : shift_ == 0) return true;
-    // One more rough solve of integers helps only if the cut is far below the last bound.
+    // For integers in units above 1, another solve in such units helps only if this cut has at most
+    // half the capacity of the previous one.
     if (!kReal) is_last_ = known_ > 0 && cut > known_ / 2;
     known_ = cut;
     return false;
@@ -118,8 +120,8 @@ class GridNumbers {
       if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
     }
   }
-  // Sets the excess and the arcs of all cells of a tile; see GridCutSolve::run. If there was no
-  // survey, returns true if a number is so large that the sums around a cell might not fit.
+  // Sets the excess and the arcs of all cells of a tile; see GridCutSolve::run. Returns true if
+  // there was no survey and a number is so large that the sum around a cell might not fit.
   template <class Tile, class Global>
   __device__ bool fill(const Tile& tile, const Global& global) const {
     using T = std::remove_reference_t<decltype(tile.excess(0))>;
@@ -138,7 +140,8 @@ class GridNumbers {
   }
 
  private:
-  // The given capacities of a cell; 0 outside the grid. `arcs` lead from its neighbours to it.
+  // The given capacities of a cell; 0 outside the grid. As flow runs backwards, `arcs` lead from
+  // the neighbours to the cell.
   struct Given {
     G source, sink, arcs[kArcs];
   };
@@ -179,7 +182,7 @@ class GridNumbers {
   }
   __device__ int64_t total(int which) const {
     const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
-    // At most 2^28 numbers are summed, so both halves are exact, and the upper one decides whether
+    // At most 2^28 numbers are summed, so both halves are exact, and the upper half decides whether
     // the total is too large.
     return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
                                                                : int64_t((high << 32) + low);
@@ -192,7 +195,7 @@ class GridNumbers {
   }
 
   // For integers: the unit is 1, or 2^shift_ if the flow might be 2^59 or more. A solve in such
-  // rough units finds a cut, which bounds the next solve.
+  // coarse units finds a cut, whose capacity bounds the flow in the next solve.
   __device__ Kind choose_shift() {
     const bool by_cut = known_ > 0 && known_ < least_;
     // An upper bound on the flow, even though the sums were rounded.
@@ -246,8 +249,8 @@ class GridNumbers {
     x = over_warp_sum(x);
     if (threadIdx.x % 32 == 0 && x > 0) atomicAdd(mine_->sums + which, x);
   }
-  // Merges the survey of this block into the global one. Returns true if any block has found a
-  // fault.
+  // Merges the survey of this block into the survey of all blocks. Returns true if `fault` is true
+  // for any thread.
   __device__ bool share_survey(bool fault) {
     __syncthreads();
     if (!barrier_.is_alone() && threadIdx.x == 0) {
@@ -266,8 +269,9 @@ class GridNumbers {
     return sum + x < kMostClipped ? sum + x : kMostClipped;
   }
 
-  // Surveys all capacities. With kFirst it takes them as they are, and returns true if any of them
-  // is invalid. Otherwise it takes them in units of the bound, with arcs clipped at the bound.
+  // Surveys all capacities. With kFirst, they are taken as given, and the function returns true if
+  // any of them is invalid. Otherwise they are taken in units of 2^bound.exponent and clipped at
+  // the bound.
   template <bool kFirst>
   __device__ bool survey_pass(const GridBound& bound) {
     bool fault = false;
@@ -277,7 +281,7 @@ class GridNumbers {
       const G s = g_.source[cell], t = g_.sink[cell];
       fault |= !(s >= 0) || !(t >= 0);
       double out = 0, in = 0;
-      uint64_t leaves = 0, enters = 0;  // sums of integer arcs, at most kMostClipped
+      uint64_t leaves = 0, enters = 0;  // sums of integer capacities, at most kMostClipped
       each_neighbour(g, cell, [&](int k, int64_t other) {
         const G away = g_.template arc<kArcs>(cell, other, k);
         const G back = g_.template arc<kArcs>(other, cell, opposite<kArcs>(k));
@@ -305,7 +309,7 @@ class GridNumbers {
         most_finite = double(s) < double(INFINITY) && s > most_finite ? double(s) : most_finite;
         most_finite = double(t) < double(INFINITY) && t > most_finite ? double(t) : most_finite;
       } else {
-        // The excess or deficit, as far as the cell's arcs can carry it.
+        // The excess or deficit, at most what the cell's arcs can carry.
         const uint64_t gives = s > t ? uint64_t(s) - uint64_t(t) : 0;
         const uint64_t takes = t > s ? uint64_t(t) - uint64_t(s) : 0;
         const uint64_t excess = gives < leaves ? gives : leaves;

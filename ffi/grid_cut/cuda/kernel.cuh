@@ -12,7 +12,8 @@
 
 namespace jaxmatch::grid_cut {
 
-// Tilings for numbers of 32 and 64 bits, and device memory; a single block needs no device memory.
+// Tilings for 32-bit numbers (narrow) and for 64-bit numbers (wide), and pointers to device memory.
+// A single block needs no device memory.
 struct GridCutPlan {
   GridTiling narrow, wide;
   GridCutScratch scratch;
@@ -52,8 +53,8 @@ class GridCutKernel {
     using Kind = typename GridNumbers<kArcs, G>::Kind;
     if (threadIdx.x == 0) shared_.control = GridCutControl{};
     __syncthreads();
-    // Integers are usually small, so 32 bits are tried without a survey. Filling the tiles detects
-    // numbers that do not fit.
+    // Integers are usually small, so 32-bit numbers are tried first, without a survey of the
+    // capacities. solve() returns false if capacities do not fit.
     for (Kind kind = GridNumbers<kArcs, G>::kReal ? survey() : Kind::kNarrow;; kind = survey()) {
       if (kind == Kind::kInvalid) return fail(kInvalidCapacity);
       if (kind == Kind::kOverflow) return fail(kOverflow);
@@ -93,8 +94,8 @@ class GridCutKernel {
     const int64_t start = clock64();
     // The capacity of the cut, from the given capacities. Every thread adds in a fixed order.
     Sum mine = 0;
-    double about = 0;   // for 64-bit integers: rounded sum; the exact one may wrap around
-    double direct = 0;  // for 64-bit integers: the flow from source to sink through one cell
+    double about = 0;   // for 64-bit integers: rounded sum; `mine` may wrap around
+    double direct = 0;  // for 64-bit integers: sum of the flows source -> cell -> sink
     bool endless = false;
     const auto add = [&](G capacity) {
       mine = wrapping_sum(mine, Sum(capacity));
@@ -124,7 +125,7 @@ class GridCutKernel {
     if constexpr (std::is_same_v<G, int64_t>) {
       bool nothing = false;
       const double size = total(about, &nothing);
-      // An upper bound on the flow between cells, even though both sums are rounded.
+      // An upper bound on the flow through arcs between cells, even though both sums are rounded.
       const double beside = size - total(direct, &nothing) + size * 0x1p-40 + 1;
       if (!numbers_.is_fine(beside)) return false;
       wraps = size >= 0x1p62 && (value < 0 || size >= 0x1.8p63);
@@ -150,8 +151,8 @@ class GridCutKernel {
       return !std::is_same_v<V, int32_t> || value <= Sum(INT32_MAX);
     }
   }
-  // The sum over all threads of all blocks, in a fixed order. `endless` becomes true if any thread
-  // has found an infinite capacity.
+  // The sum over all threads of all blocks, in a fixed order. `endless` becomes true for all
+  // threads if it was true for any of them.
   template <class S>
   __device__ S total(S mine, bool* endless) {
     S* const sums = reinterpret_cast<S*>(shared_.sums);
@@ -176,7 +177,7 @@ class GridCutKernel {
       sum = over_warp_sum(sum);
       if (threadIdx.x == 0) sums[32] = sum;
     }
-    barrier_.barrier_reduce(false);  // the next total overwrites the parts
+    barrier_.barrier_reduce(false);  // all have read the parts before the next total() writes them
     return sums[32];
   }
   template <class S>

@@ -1,4 +1,4 @@
-// Launches of the kernel, for one type of capacities and values.
+// Launches the kernel for one combination of the types of capacities and values.
 #ifndef JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_LAUNCH_CUH_
 
@@ -16,7 +16,8 @@ namespace jaxmatch::grid_cut {
 constexpr int kGridCutThreads = 1024;
 extern __shared__ __align__(16) char grid_cut_shared[];
 
-// If `problem` is negative, each block solves one problem of the batch.
+// All blocks solve the given problem. If `problem` is negative, each block solves one problem of
+// the batch.
 template <int kArcs, class G, class V>
 __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
@@ -79,10 +80,11 @@ class Launch {
 
   ffi::Error small(const GridTiling& tiling) {
     GridCutTuning tuning;
-    // A single block computes exact distances without exchanges.
+    // A single block needs no exchanges to compute exact distances, so it computes them after every
+    // push round.
     tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
     GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
-    // With two cells per thread more blocks are resident.
+    // With two cells per thread, more blocks fit on a multiprocessor at a time.
     const int cells_of_thread = o_.batch > 2 * gpu_.multiprocessors ? 2 : 1;
     const int threads = std::min(
         kGridCutThreads,
@@ -102,7 +104,8 @@ class Launch {
     }
     char* const memory = scratch_ + problem * scratch_bytes_;
     GridCutTuning tuning;
-    // If blocks have several tiles, exact distances cost as much as push rounds.
+    // If blocks have several tiles, computing distances costs as much as push rounds, so it is done
+    // less often.
     if (layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
     GridCutPlan plan{layout.narrow,
                      layout.wide,

@@ -2,21 +2,22 @@
 //
 // The method is push-relabel by regions (Delong and Boykov, CVPR 2008), with concurrent tiles
 // (Shekhovtsov and Hlavac, IJCV 104, 2013, section 4). In each round a tile pushes and relabels on
-// its own, while the heights of its halo stay those of the beginning of the round. Then tiles
-// exchange the flow across their borders.
+// its own, while the heights of its halo (the adjacent cells of other tiles) do not change. Then
+// tiles exchange the flow across their borders.
 //
-// From time to time a relabelling resets heights to distances: tiles lower distances from infinity
-// and exchange them. It ends when nothing changes, or when some excess is found to reach a deficit.
-// A solve ends when exact distances show that no excess reaches a deficit. Correctness relies on
-// this test only.
+// From time to time a relabelling resets heights to distances to the nearest deficit: tiles lower
+// distances from infinity and exchange them. A relabelling ends when no distance changes. It may
+// end early, with inexact distances, once some excess is found to reach a deficit. A solve ends
+// when exact distances show that no excess reaches a deficit. Correctness relies on this test only.
 //
-// At first, threads race between relabellings, and heights may become wrong. After
-// GridCutTuning::racing relabellings, every relabelling is exact, and heights stay valid in
-// between:
+// At first, threads push and relabel without synchronisation (GridSweeps::race), so heights may
+// become invalid. After GridCutTuning::racing relabellings, every relabelling is exact, and heights
+// stay valid in between:
 // - Pushing and relabelling alternate, and cells push only to neighbours that are lower by one.
 // - A push across a border is revoked if the other end has risen so far that the reverse arc would
 //   lead down by more than one. Both tiles can tell this from the heights that they exchange.
-// Then heights only rise, and the number of rounds is polynomial, as in any push-relabel method.
+// From then on heights only rise, so the number of rounds is polynomial, as in any push-relabel
+// method.
 #ifndef JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_REGION_PUSH_RELABEL_CUH_
 
@@ -29,18 +30,18 @@
 namespace jaxmatch::grid_cut {
 
 struct GridCutTuning {
-  int rounds = 4;        // push rounds between two relabellings
-  int first_rounds = 4;  // push rounds before the first relabelling
-  int sweeps = 8;        // sweeps of pushes and relabellings per round
-  int exchanges = 2;     // exchanges after which distances may be inexact if some excess can move
-  int distance_sweeps = 32;  // sweeps of distances between two exchanges
+  int rounds = 4;            // push rounds between two relabellings
+  int first_rounds = 4;      // push rounds before the first relabelling
+  int sweeps = 8;            // sweeps of pushes and relabellings per round
+  int exchanges = 2;         // exchanges before a relabelling may end early (see above)
+  int distance_sweeps = 32;  // maximum sweeps of distances between two exchanges
   int racing = 1024;         // number of relabellings after which heights are kept valid
 };
 
-// Device memory for exchanges between blocks.
+// Device memory for the messages between tiles, and for tiles that are not in shared memory.
 struct GridCutScratch {
   char* messages;  // [2, tiles, links]
-  char* stored;    // [1 + arcs, cells] numbers and [cells] heights: tiles not in shared memory
+  char* stored;    // all cells: [1 + arcs, cells] numbers, then [cells] heights
 };
 
 template <int kArcs, class T>
@@ -62,9 +63,9 @@ class GridCutSolve {
         blocks_(blocks) {}
 
   // Finds a minimum cut. At the end distances are exact, and the source side consists of the cells
-  // whose height is not far. fill(tile, global) must set the excess and residual capacities of a
-  // tile's cells; `global` maps a place in the tile to a place in the grid. If fill() returns true
-  // because numbers do not fit T, run() returns false without solving.
+  // whose height is below kGridFar. fill(tile, global) must set the excess and residual capacities
+  // of a tile's cells; `global` maps a place in the tile to a place in the grid. If fill() returns
+  // true because numbers do not fit T, run() returns false without solving.
   template <class Fill>
   __device__ bool run(const Fill& fill) {
     bool unfit = false;
@@ -95,8 +96,8 @@ class GridCutSolve {
   }
 
   // Calls f(index of the cell, its place in the grid, its place in shared memory) for each cell,
-  // when the halo has the heights of the neighbours. The order within each thread does not depend
-  // on the course of the solve.
+  // while the halo of its tile is up to date. Each thread visits its cells in an order that does
+  // not depend on the course of the solve.
   template <class F>
   __device__ void each_result(F f) {
     backwards_ = false;
@@ -112,7 +113,8 @@ class GridCutSolve {
   __device__ int relabellings() const { return relabellings_; }
 
  private:
-  // Converts a place in the tile to a place in the grid, which may lie outside the grid.
+  // Converts coordinates in the tile to coordinates in the grid. The result may lie outside the
+  // grid.
   __device__ GridPlace global(GridPlace p) const {
     return {tiling_.solid ? tz_ * tiling_.size_z + p.z - 1 : 0, ty_ * tiling_.size_y + p.y - 1,
             tx_ * tiling_.size_x() + p.x - 1};
@@ -123,7 +125,7 @@ class GridCutSolve {
 
   // Calls f for each tile of this block. A block with several tiles keeps one in shared memory and
   // stores it before it loads the next. The order alternates, so that the last tile of a pass is
-  // the first of the next. `known`: the tiles have been filled before.
+  // the first of the next. `known` is true once the tiles have been filled.
   template <class F>
   __device__ void each_tile(bool known, F f) {
     const int count = (tiling_.tiles() - block_ + blocks_ - 1) / blocks_;
@@ -176,8 +178,8 @@ class GridCutSolve {
       const GridPlace g = global(tiling_.cell(i));
       const bool there = shape_.holds(g.z, g.y, g.x);
       const int64_t at = there ? number(g) : 0;
-      // All loads come before the first store, because the compiler cannot know that they do not
-      // alias.
+      // All loads come before the first store, because the compiler would not move a load across a
+      // store that might alias it.
       T given[kArcs + 1];
 #pragma unroll
       for (int k = 0; k <= kArcs; ++k) given[k] = there ? stored_[k * shape_.cells() + at] : T(0);
@@ -190,9 +192,10 @@ class GridCutSolve {
     __syncthreads();
   }
 
-  // Exchange across borders. When a block turns to a tile, it begins with collect(), which reads
-  // the messages of the neighbouring tiles, and ends with publish(). Messages are double-buffered:
-  // messages written in one turn are read in the next.
+  // Exchange across borders. A turn is one pass over all tiles. The work on a tile begins with
+  // collect(), which reads the messages from the neighbouring tiles, and ends with publish(), which
+  // writes messages to them. Messages are double-buffered: messages written in one turn are read in
+  // the next.
 
   // Calls f(link, index of the message to the other tile, index of the message from it) for each
   // link of the tile.
@@ -212,8 +215,8 @@ class GridCutSolve {
   }
   __device__ void next_turn() { turn_ ^= 1; }
 
-  // Sends the flow pushed across the border, and the heights along it. Returns true if this thread
-  // has sent any flow.
+  // Sends the flow pushed across the border, and the heights of the cells along the border. Returns
+  // true if this thread has sent any flow.
   __device__ bool publish() {
     bool any = false;
     each_link([&](const GridLink& link, int64_t mine, int64_t) {
@@ -225,8 +228,8 @@ class GridCutSolve {
     return any;
   }
   // Loads the heights of the halo and receives the flow across the border. Both ends of an arc may
-  // have pushed, because neither knew the other's new height. A push is revoked if it would leave
-  // an arc that leads down by more than one.
+  // have pushed, because neither knew the other's new height. Except while racing, a push is
+  // revoked if it would leave a residual arc that leads down by more than one.
   __device__ void collect() {
     if (tiling_.tiles() == 1) return;
     const bool racing = is_racing();
@@ -274,7 +277,7 @@ class GridCutSolve {
   // Resets heights to distances. Returns true if any excess can still reach a deficit; in that case
   // distances may be inexact.
   __device__ bool relabel() {
-    // When racing ends, heights must be valid, so the last relabelling must be exact.
+    // Heights must be valid when racing ends, so the relabelling just before must be exact.
     const bool may_stop = relabellings_ + 1 < tuning_.racing;
     GridVote vote{};
     for (int exchange = 0; vote.other || exchange == 0; ++exchange) {

@@ -11,7 +11,7 @@ namespace jaxmatch::grid_cut {
 
 constexpr int64_t kControlWords = 32;
 
-// Bytes of shared memory that every GPU has for a tile.
+// Every GPU has at least this many bytes of shared memory per block for a tile.
 constexpr int64_t kLeastRoom = 96'000;
 
 // Upper bound on GridCutLayout::bytes for one grid on any GPU, in int32 words. It assumes tiles of

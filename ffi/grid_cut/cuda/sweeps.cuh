@@ -2,7 +2,8 @@
 // lower distances.
 //
 // Each sweep is a separate function that is not inlined, with one instance per tile width. So the
-// compiler allocates registers for it alone, and offsets to neighbours and arcs are constants.
+// compiler allocates registers for this sweep alone, and offsets to neighbours and arcs are
+// constants.
 #ifndef JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_SWEEPS_CUH_
 
@@ -39,9 +40,10 @@ class GridSweeps {
   }
 
   // Asynchronous sweeps of pushes and relabellings. A cell pushes to all lower neighbours. If
-  // excess is left, the cell rises to one above the lowest of its other neighbours. Only a cell's
-  // own thread takes from its excess and arcs, so these stay correct; heights may become invalid.
-  // Returns true if this thread has found excess that might reach a deficit.
+  // excess is left, the cell rises to one above the lowest of the other neighbours that its
+  // residual arcs lead to. Only a cell's own thread reduces its excess and residual capacities, so
+  // these stay correct. Heights may become invalid. Returns true if, in the last sweep, this thread
+  // has found excess that might reach a deficit.
   __device__ bool race(int sweeps) const {
     bool active = false;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
@@ -65,12 +67,13 @@ class GridSweeps {
   }
 
   // Lowers distances until nothing changes within the tile, for at most `sweeps` sweeps. Returns
-  // true if any distance changed. It tests for changes only after every few sweeps. Distances only
-  // fall, so a cell may read an old or a new distance of a neighbour.
+  // true if any distance changed. It tests for changes only after every kSweeps sweeps. Distances
+  // only fall, so it does not matter whether a cell reads the old or the new distance of a
+  // neighbour.
   __device__ bool sweep_to_fixed_point(int sweeps) const {
     constexpr int kSweeps = 2;
-    // Addresses of a thread's first cells, and the masks of their closed arcs, are kept in
-    // registers.
+    // Addresses of a thread's first kKept cells, and the masks of their arcs (see lower_cell), are
+    // kept in registers.
     T* cell[kKept];
     int32_t closed[kKept][kArcs];
     int kept = 0;
@@ -156,9 +159,9 @@ class GridSweeps {
     if (left > 0) seen(height(cell)) = lowest + 1;
     return true;
   }
-  // Lowers the height of a cell to one above its lowest neighbour. Returns true if the height
-  // changed. `closed` is 0 for an open arc, else a mask that makes any height far. Cells with a
-  // deficit have height 0 and keep it.
+  // Lowers the height of a cell to one above the lowest neighbour that its residual arcs lead to.
+  // Returns true if the height changed. `closed` is 0 for an arc with residual capacity, else a
+  // mask that makes any height at least kGridFar. Cells with a deficit have height 0 and keep it.
   __device__ bool lower_cell(T* cell, const int32_t (&closed)[kArcs]) const {
     int32_t lowest = kGridFar;
 #pragma unroll

@@ -2,8 +2,9 @@
 // tile.
 //
 // Flow runs backwards, from the sink to the source: a cell has excess if its sink capacity exceeds
-// its source capacity, and a deficit in the opposite case. At the end, a cell can still send flow
-// to a deficit exactly if a residual path leads from the source to it.
+// its source capacity, and a deficit in the opposite case. A residual path from a cell to a deficit
+// is, in the original direction, a residual path from the source to the cell. So at the end, the
+// cells that still have such a path are the source side of a minimum cut.
 #ifndef JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 #define JAXMATCH_GRID_CUT_CUDA_TILE_CUH_
 
@@ -15,13 +16,16 @@
 namespace jaxmatch::grid_cut {
 
 // T is the type of excess and residual capacities, with bits to spare. GridNumbers limits the sum
-// of a cell's arcs to less than 2^30 in 32 bits, and to less than 2^59 in 64 bits; the excess is no
-// larger. If the given capacities are integers and T has 64 bits, only each single number is
-// limited, to 2^59. A cell can receive at most nine such numbers. So nothing overflows for any
-// capacities. All numbers are integers, so all loops of a solve terminate.
+// of a cell's arcs to less than 2^30 if T has 32 bits, and to less than 2^59 if T has 64 bits. The
+// cell's excess stays within the same limit. If the given capacities are integers and T has 64
+// bits, GridNumbers limits only each single number, to 2^59. A cell's excess is at most the sum of
+// nine such numbers, its first excess and what arrives along eight arcs. So nothing overflows,
+// whatever the capacities are. Because all numbers are integers, each push moves at least one unit,
+// so a solve terminates.
 //
-// Neighbours in other tiles lie in the halo. Flow pushed to them adds up in the residual arcs of
-// the halo, separately for each arc into the tile. The excess of halo cells is not used.
+// Neighbours in other tiles lie in the halo. Flow pushed to a halo cell adds up in the residual
+// arcs from this cell back into the tile, until GridCutSolve::publish() sends it to the other tile.
+// The excess of halo cells is not used.
 template <int kArcs, class T>
 class GridTile {
  public:
@@ -56,8 +60,8 @@ class GridTile {
     }
   }
 
-  // Cells with excess push to neighbours that are lower by one. Heights do not change during a
-  // push, so only the higher end of an arc pushes. Each residual capacity thus has one writer; an
+  // Cells with excess push to neighbours that are lower by one. Heights do not change meanwhile, so
+  // only the higher end of an arc pushes along it. Each residual capacity thus has one writer; an
   // excess has several. Valid heights stay valid. A barrier must follow.
   __device__ void push() const {
     each_cell([&](int a, int) {
@@ -79,9 +83,10 @@ class GridTile {
       if (left != e) add(a, left - e);
     });
   }
-  // Cells with excess left rise to one above their lowest residual neighbour. Neighbours may rise
-  // at the same time; heights stay valid. Returns true if this thread has found a cell with excess
-  // that may still reach a deficit.
+  // Cells with excess left rise to one above the lowest neighbour that their residual arcs lead to.
+  // Heights stay valid even if neighbours rise at the same time, because a height that is out of
+  // date is only too low. Returns true if this thread has found a cell with excess that may still
+  // reach a deficit.
   __device__ bool relabel() const {
     bool active = false;
     each_cell([&](int a, int) {
@@ -112,7 +117,7 @@ class GridTile {
       return race_over_tile<kArcs, T, log_x.value>(tiling, memory_, sweeps);
     });
   }
-  // Sets initial distances: 0 for cells with a deficit, far for all others.
+  // Sets initial distances: 0 for cells with a deficit, kGridFar for all others.
   __device__ void start_distances() const {
     each_cell([&](int a, int) { height(a) = excess(a) < 0 ? 0 : kGridFar; });
     for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {

@@ -12,9 +12,10 @@ struct GridPlace {
   int z, y, x;
 };
 
-// An arc across the border of a tile, shared by the two tiles.
+// A link: an arc across the border between two tiles, as one of them sees it. Its outer end is in
+// the halo of this tile (see GridTiling).
 struct GridLink {
-  uint16_t halo, cell;  // places of its two ends
+  uint16_t halo, cell;  // places of its outer and its inner end in this tile
   int8_t direction;     // from the halo into the tile; -1: unused
   int8_t beside;        // which of the 3 x 3 x 3 tiles around this one owns the halo cell
   int32_t peer;         // offset to that tile's link for the same arc, in the array of all links
@@ -23,8 +24,8 @@ struct GridLink {
 // A tile is surrounded by a halo, one cell wide: the neighbours that belong to other tiles. The
 // width of a tile is a power of two, so that the place of a cell is computed without division.
 struct GridTiling {
-  int log_x, log_y;    // binary logarithms of the tile's size; two dimensions do not use log_y
-  int size_y, size_z;  // of a tile
+  int log_x, log_y;    // binary logarithms of a tile's width and height; log_y: 3D only
+  int size_y, size_z;  // height and depth of a tile, in cells
   int count_x, count_y, count_z;
   bool solid;  // true: three dimensions
   int arcs;
@@ -38,9 +39,9 @@ struct GridTiling {
     return row() * (size_y + 2) * (solid ? size_z + 2 : 1);
   }
 
-  // Memory layout: each row stores its excess, its arcs by direction and its heights one after
-  // another, so that the offsets from a cell to its data and its neighbours depend on the width
-  // only. The place of a cell is that of its excess.
+  // Memory layout: each row of cells stores the excesses, then the arcs direction by direction,
+  // then the heights. So the offsets from a cell to its data and to the neighbours with the same z
+  // depend on the width only. The place of a cell is the index of its excess.
   JAXMATCH_HOST_DEVICE int row_stride() const { return (arcs + 2) * row(); }
   JAXMATCH_HOST_DEVICE int slab_stride() const { return row_stride() * (size_y + 2); }
   JAXMATCH_HOST_DEVICE int at(GridPlace p) const {
@@ -116,8 +117,8 @@ struct GridTiling {
     return s.z == 0 && s.y == 0 && s.x == 0;
   }
 
-  // Links are numbered by their place in the halo. With diagonals, up to three arcs lead from one
-  // place into the tile.
+  // Links are numbered by the index of their halo cell. With diagonals, up to three arcs lead from
+  // one halo cell into the tile.
   JAXMATCH_HOST_DEVICE static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
   JAXMATCH_HOST_DEVICE int links() const { return halo() * links_of_place(arcs); }
   // True if the step s leads from a place of the halo into the tile.
@@ -144,9 +145,10 @@ struct GridTiling {
 // as well.
 constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
-// Plans the tiles for a grid. First it minimises the number of tiles that each of `blocks` blocks
-// must process in turn, then the size of tiles. Tiles of fewer than kLeastCells cells are avoided,
-// because borders dominate in small tiles. If only such tiles fit, it takes the fewest.
+// Plans the tiles for a grid. Among the sizes that fit into `most_bytes` of shared memory, it
+// minimises the number of tiles per block, for `blocks` blocks, and then the size of the tiles.
+// Tiles of fewer than kLeastCells cells are avoided, because borders dominate in small tiles. If
+// all sizes that fit are that small, it minimises the number of tiles.
 inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
                                   int64_t most_bytes) {
   constexpr int kLeastCells = 512;
@@ -173,7 +175,7 @@ inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int 
                        up(s.depth, size_z),
                        solid,
                        arcs};
-    const bool places_fit = (arcs + 2) * t.padded() <= UINT16_MAX;  // GridLink
+    const bool places_fit = (arcs + 2) * t.padded() <= UINT16_MAX;  // into GridLink
     if (t.bytes(number) > most_bytes || !places_fit) return;
     if (best.count_x == 0 || is_better(t, best)) best = t;
   };
@@ -190,20 +192,22 @@ inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int 
 }
 
 // One block solves a grid of up to this many cells, if the grid fits one tile. In a batch, one
-// block solves any grid that fits one tile. `room` is the shared memory for a tile.
+// block solves any grid that fits one tile. `room` is the number of bytes of shared memory for a
+// tile.
 constexpr int64_t kCellsOfBlock = 1024;
 inline bool needs_one_block(const GridShape& s, int arcs, int64_t room) {
   return s.cells() <= kCellsOfBlock && plan_grid_tiles(s, arcs, 8, 1, room).tiles() == 1;
 }
 
-// Layout of device memory, for tiles with numbers of 32 and 64 bits.
+// Layout of device memory. It has room for tiles of 32-bit numbers (narrow) and for tiles of 64-bit
+// numbers (wide).
 struct GridCutLayout {
   GridTiling narrow, wide;
   int blocks = 0;
-  // Offsets in bytes; the partial values of the blocks come first.
+  // Offsets in bytes. GridCutPlan::partial, each block's part of a sum, comes first.
   int64_t messages = 0, stored = 0, bytes = 0;
 
-  // Two messages per link, each with two numbers.
+  // Two messages per link, because of double buffering, each with two numbers.
   static constexpr int64_t message_bytes(int64_t links, int64_t number) {
     return 2 * links * 2 * number;
   }

@@ -11,8 +11,9 @@ struct Enumeration {
   Queue queue;
   KnownCosts known;
 
-  // Searches for the best assignment of child `at` of node x. Returns the excess of its cost over
-  // the best assignment of all, or kFar if the excess is not below `limit`.
+  // Searches for the best assignment of child `at` of node x. Returns how much more it costs than
+  // the best assignment of the problem, or kFar if that is not below `limit`. Sets `end` to the
+  // result of the search.
   int64_t find_child(int32_t x, int32_t at, int64_t limit, Least* end) {
     const Node& node = tree.node[x];
     const int32_t* const order = tree.order_of(x);

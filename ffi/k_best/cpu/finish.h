@@ -2,7 +2,7 @@
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
-// Marks the places of the list from `first` on as empty.
+// Marks entries `first` and later of the list of assignments as empty.
 void write_rest(const KBestProblem& p, int64_t first) {
   const double nan = __builtin_nan("");
   for (int64_t x = first; x < p.k; ++x) {
@@ -40,7 +40,7 @@ void write_duals(const KBestProblem& p, const Form& f, const Matrix& c, const Tr
   }
 }
 
-// The cost of an assignment: the sum of the costs as given, which are not rounded to units.
+// The cost of an assignment: the sum of the given costs, before they are rounded to units.
 template <class Elem>
 double sum_costs(const KBestProblem& p, const Form& f, const int32_t* col4row) {
   const Elem* const cost = static_cast<const Elem*>(p.cost);
@@ -62,7 +62,7 @@ bool first_pays(const KBestProblem& p, const Form& f, const Matrix& c, const Tre
   return false;
 }
 
-// An assignment of the list and its cost, signed for a minimisation.
+// An assignment of the list and its cost, which is negated if costs are maximised.
 struct Ranked {
   double cost;
   int32_t node;
@@ -101,7 +101,9 @@ void write_solution(const KBestProblem& p, const Form& f, const Matrix& c, const
   }
   write_rest(p, tree.size);
   write_duals(p, f, c, tree);
-  // Each cost was rounded by at most half a unit, in this assignment and in a better one.
+  // Rounding to units moved the cost of an assignment by at most half a unit for each row. A listed
+  // assignment and the one that belongs in its place may both have moved. So `gap` is one unit for
+  // each row.
   double gap = c.exact ? 0 : double(c.rows) / fabs(c.scale) * (1 + 0x1p-50);
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());

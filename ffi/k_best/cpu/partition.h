@@ -6,13 +6,13 @@
 struct Partition {
   const Matrix& c;
   Tree& tree;
-  int64_t* open;   // [stride] v; kGone for columns of forced rows
-  int64_t* avoid;  // [stride] 0; kFar for columns that the current row may not use
+  int64_t* open;   // [stride] dual of each column; kGone if a forced row has the column
+  int64_t* avoid;  // [stride] kFar for columns that the current row must not use, else 0
   int64_t* into;   // [stride] least reduced cost of each column over the rows scanned so far
   int64_t* bound;  // [rows] lower bound on the extra cost if a row gives up its pair
 
   // Returns the least reduced cost of row i, whose dual is `u`, over the columns that it may use.
-  // Includes the row in `into`, except for its own column `own`.
+  // Also lowers `into` to the reduced costs of the row, except in the row's own column `own`.
   int64_t look_at(int32_t i, int32_t own, int64_t u) {
     const int64_t* const cost = c.row(i);
     const int64_t kept = into[own];
@@ -41,10 +41,11 @@ struct Partition {
   }
 
   // Sorts the rows of node x that are not forced. If a row gives up its pair, the shortest path
-  // leaves the row and enters the column that it had. The sum of the least reduced costs of this
-  // row and this column bounds the path from below. Rows with large bounds come first, but after
-  // the row that already has forbidden pairs. So cheap children come late in the order, where few
-  // rows are left to change.
+  // leaves the row by another pair, and enters the column of the given-up pair from another row. So
+  // the least reduced cost of the row plus that of the column is a lower bound on the length of the
+  // path. Rows with large bounds come first, but after the row that already has forbidden pairs. So
+  // the children that are probably cheap, and thus partitioned further, come late in the order.
+  // There they have more forced rows, and so fewer children.
   void sort_rows(int32_t x) {
     const int32_t* const col4row = tree.col4row_of(x);
     int32_t* const order = tree.order_of(x);
@@ -65,8 +66,8 @@ struct Partition {
     }
   }
 
-  // Sets lower bounds on the costs of the children of node x. Visits the rows backwards, because in
-  // child t only row t and the rows after it are not forced.
+  // Sets lower bounds on the costs of the children of node x. Visits the rows backwards: in child t
+  // only row t and the rows after it are not forced, so `into` must cover only these rows.
   void bound_children(int32_t x, int64_t limit) {
     const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
     const Node& node = tree.node[x];
@@ -86,7 +87,8 @@ struct Partition {
     }
   }
 
-  // Partitions node x. Children that cost at least `limit` get no key, since they are not needed.
+  // Partitions node x. Children whose bound is at least `limit` get no key, since they are not
+  // needed.
   void run(int32_t x, int64_t limit) {
     const int32_t *const col4row = tree.col4row_of(x), *const order = tree.order_of(x);
     const int64_t* const v = tree.v_of(x);

@@ -13,7 +13,7 @@
 
 namespace jaxmatch::k_best {
 
-// Counts of the work done, for tests: searches for paths, and rows that these searches scanned.
+// Counts of the work done, for tests: searches for shortest paths, and scans of rows.
 enum Count : int { kSearches, kScans, kNumCounts };
 
 struct KBestProblem {

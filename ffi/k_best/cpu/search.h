@@ -4,11 +4,12 @@
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
 // An assignment with duals. v has the duals of columns; the dual of a row is the cost of its pair
-// minus v. The spare row (see Matrix in k_best/cpu/units.h) has all columns that stay free. These
-// columns all have the greatest v.
+// minus v of the pair's column. The spare row, number `rows`, is a row of zeros that holds all
+// unmatched columns (k_best/cpu/units.h). The dual of this row is minus v of each of its columns,
+// so they all have the same v, the greatest of all.
 struct Assignment {
   int32_t* col4row;  // [all_rows()] column of each row; one of several for the spare row
-  int32_t* row4col;  // [cols] kNone for a column that is free so far
+  int32_t* row4col;  // [cols] row of each column; kNone for a column that is still free
   int64_t* v;        // [stride]
 };
 
@@ -16,17 +17,18 @@ struct Assignment {
 struct Search {
   const Matrix& c;
   Assignment now;
-  int64_t* open;     // [stride] v of columns that may be reached, kGone for other columns
-  int64_t* dist;     // [stride] lengths of the shortest known paths to open columns, else kFar
-  int64_t* from;     // [stride] the row before the column on its path
+  int64_t* open;     // [stride] v of each column that paths may still use, else kGone
+  int64_t* dist;     // [stride] length of the shortest known path to each open column
+  int64_t* from;     // [stride] row before each column on its shortest known path
   int64_t* length;   // [stride] length of the path to each settled column
-  int64_t* busy;     // [stride] 0 for free columns, else kFar
-  int32_t* settled;  // [cols] the settled columns, in order
+  int64_t* busy;     // [stride] 0 for free columns, else kFar; added to `dist`
+  int32_t* settled;  // [cols] columns in the order in which they were settled
   int32_t count = 0;
   int32_t* counts;
   Poll poll{};
 
-  // Extends paths by the pairs of row i: the path to column j has length `base` + cost - v. Returns
+  // Extends the path to row i by each of its pairs: the new path to column j has length `base` +
+  // cost - v. `kFirst` is for the first scan of a search, before which there are no paths. Returns
   // the nearest column.
   template <bool kFirst>
   Least scan(int32_t i, int64_t base) {
@@ -56,8 +58,9 @@ struct Search {
   }
 
   // Finds the shortest path from row `root`, whose dual is `u`, to the free column `target`, or to
-  // any free column if `target` is kNone. Returns the column and the length of the path, or kNone
-  // if no path is shorter than `limit`. Calls `before` and `after` around the first scan.
+  // any free column if `target` is kNone. Returns the last column of the path and the path's
+  // length, or kNone if no path is shorter than `limit`. Calls before() and after() around the
+  // first scan.
   template <class Before, class After>
   Least find(int32_t root, int64_t u, int32_t target, int64_t limit, const Before& before,
              const After& after) {
@@ -70,7 +73,7 @@ struct Search {
     bool spare_waits = c.has_spare();
     for (;;) {
       if (nearest.value >= limit) return {kFar, kNone};
-      // If several columns are nearest, prefers one where the path ends.
+      // If several columns are nearest, prefers one at which the path may end.
       const Least end =
           target == kNone ? first_least_sum(dist, busy, c.stride) : Least{dist[target], target};
       if (end.value == nearest.value) return end;
@@ -79,7 +82,7 @@ struct Search {
       dist[j] = kFar;
       open[j] = kGone;
       settled[count++] = j;
-      if (i == spare && !spare_waits) {  // the spare row has been scanned already
+      if (i == spare && !spare_waits) {  // another column of the spare row, already scanned
         nearest = first_least(dist, c.stride);
         continue;
       }

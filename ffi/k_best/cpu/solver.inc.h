@@ -1,5 +1,6 @@
-// The k best assignments. The best one is found by shortest augmenting paths, the others by the
-// partition of Murty, with the bounds, the order and the warm starts of Miller, Stone and Cox.
+// The k best assignments. The best one is found by shortest augmenting paths, the others by Murty's
+// partition, with the bounds, the order and the warm starts of Miller, Stone and Cox (see
+// k_best/cpu/tree.h).
 //
 // Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
 // namespace) and are compiled for their instruction set. Only solve_k_best may have external
@@ -93,8 +94,8 @@ struct Workspace {
   }
 };
 
-// Lists the k best assignments for the costs that `map` yields. `most` is their greatest magnitude.
-// Returns the number of assignments found.
+// Lists the k best assignments for the costs that `map` yields. `most` is the greatest magnitude of
+// these costs. Returns the number of assignments found.
 template <class Elem>
 int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k, double most,
                   const CostMap& map) {
@@ -111,9 +112,10 @@ int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
   return all.run() ? w.tree.size : 0;
 }
 
-// Solves with the lowest level of costs alone, then with one more level each time, until there are
-// k assignments or no more levels. Lower costs are rounded at the scale of a higher level, so
-// draw_near() lowers that level first. Returns false if there is no assignment.
+// Solves with the lowest level of costs alone (common/cost_levels.inc.h) and forbids all other
+// costs. Then allows one more level each time, until there are k assignments or no more levels.
+// Units that suit a high level would round lower costs away, so draw_near() lowers such a level
+// first. Returns false if there is no assignment.
 template <class Elem>
 bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
                   const CostSummary& found) {
@@ -128,8 +130,8 @@ bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
     if (count < k && end < levels.count) continue;
     if (count == 0) return false;
     write_solution<Elem>(p, f, w.c, w.tree, w.ranked);
-    // If the best assignment has a cost that draw_near() may have lowered, its duals prove nothing
-    // for the costs as given, and are computed again.
+    // If the best assignment has a cost that draw_near() may have lowered, its duals do not prove
+    // that it is optimal for the given costs. They are then computed again without draw_near().
     if (draws && first_pays<Elem>(p, f, w.c, w.tree, levels.level[1].from)) {
       enumerate<Elem>(p, f, w, 1, all_most, forbid_from(levels, end));
       write_duals(p, f, w.c, w.tree);

@@ -4,15 +4,16 @@
 // A node is a subproblem together with its best assignment, which is an entry of the list. In the
 // subproblem the first rows, in the node's order of rows, have forced pairs, and the next row has
 // forbidden pairs. All other assignments of the subproblem are divided among the node's children.
-// In child t all rows before row t keep the pairs that they have in the node, and row t must not
-// keep its pair. So the assignments of all nodes differ. A child's best assignment differs from
-// that of its parent by one shortest path. Until this path is searched for, the child's key is a
-// lower bound.
+// In child t, where t is a place in this order, the rows before place t keep the pairs that they
+// have in the node, and the row at place t must not keep its pair. So the assignments of all nodes
+// differ. A child's best assignment differs from that of its parent by one shortest augmenting
+// path. Until this path has been found, the child's key (see Key) is only a lower bound on its
+// cost.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
-// The key of a child is twice its excess cost over the best assignment, plus 1 if that is only a
-// lower bound. So an exact cost comes before a bound of the same cost.
+// The key of a child is twice its excess cost over the best assignment, plus 1 if this cost is only
+// a lower bound. So an exact cost comes before an equal lower bound.
 using Key = int64_t;
 constexpr Key kNoKey = INT64_MAX;  // no child, or a child that needs no more work
 inline Key exact_key(int64_t cost) { return 2 * cost; }
@@ -23,21 +24,21 @@ inline int64_t cost_of(Key key) { return key >> 1; }
 struct Node {
   int64_t cost;    // excess over the cost of the best assignment
   int32_t parent;  // kNone for the best assignment
-  int32_t forced;  // number of forced rows, first in the order; the next row has forbidden pairs
+  int32_t forced;  // number of forced rows, which are first in the order
   Least next;      // the least key of a child, and the child's place in the order
 };
 
 struct Tree {
   int32_t rows;
-  int64_t stride;  // columns, padded
-  int64_t keys;    // rows, padded
+  int64_t stride;  // number of columns, padded to a multiple of 8
+  int64_t keys;    // number of rows, padded to a multiple of 8
   int32_t size;
   Node* node;        // [k]
   int32_t* col4row;  // [k, rows + 1]
   int32_t* order;    // [k, rows] the order of rows
   int64_t* v;        // [k, stride]
   Key* key;          // [k, keys] keys of children, by place in the order
-  int64_t* rise;     // [k, keys] rise of the dual of the column that a child's row leaves
+  int64_t* rise;     // [k, keys] rise of the dual of the column that a child's row gives up
 
   int32_t* order_of(int32_t x) const { return order + int64_t(x) * rows; }
   int32_t* col4row_of(int32_t x) const { return col4row + int64_t(x) * (rows + 1); }
@@ -45,7 +46,7 @@ struct Tree {
   Key* keys_of(int32_t x) const { return key + x * keys; }
   int64_t* rises_of(int32_t x) const { return rise + x * keys; }
 
-  // Recomputes the least key of a child.
+  // Recomputes node[x].next, the least key of a child of x.
   void renew(int32_t x) { node[x].next = first_least(keys_of(x), keys); }
 
   // Calls f(column) for each column that child `at` of x forbids to its row, order_of(x)[at].
@@ -56,7 +57,7 @@ struct Tree {
     for_forbidden(x, row, at == node[x].forced, f);
   }
   // Calls f(column) for each column that node x itself forbids to `row`. `has` is whether x forbids
-  // any to this row.
+  // any column to this row.
   template <class F>
   void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
     while (has && node[x].parent != kNone) {
@@ -68,7 +69,7 @@ struct Tree {
   }
 };
 
-// A binary heap of nodes, ordered by their least keys, then by number.
+// A binary heap of nodes, ordered by the least key of a child, then by the node's number.
 struct Queue {
   const Tree& tree;
   int32_t* node;  // [k]
@@ -100,8 +101,8 @@ struct Queue {
   }
 };
 
-// The k least costs found so far, in a heap with the greatest on top. Once there are k, assignments
-// that cost as much as the greatest are not needed.
+// The k least costs found so far, in a heap with the greatest on top. Once there are k costs,
+// assignments that cost at least as much as the greatest are not needed.
 struct KnownCosts {
   int64_t* cost;  // [k]
   int64_t size, k;

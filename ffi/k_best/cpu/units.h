@@ -1,27 +1,28 @@
-// Canonical form of a problem: a minimisation in whole units. Its matrix is a copy, and its rows
-// are the smaller side, which is matched completely.
+// The canonical form of a problem: a minimisation in whole units. Its rows are the smaller side of
+// the problem, so that every row is matched. Its matrix is a copy.
 //
 // Included once per instruction set, inside that set's namespace (k_best/cpu/solver.inc.h).
 
 constexpr int32_t kNone = -1;  // no row or column
 
-// If (rows + 1) * max|C| is at most kMostInAll, lengths of paths are below kFar. Reduced costs of
-// forbidden pairs, or of columns out of reach, are at least kFar, but do not overflow. The reason
-// is that a dual of the best assignment is a sum of costs along a path without repetition. From the
-// best assignment to that of a node, duals change by at most the difference of the two costs.
+// Suppose that (rows + 1) * max|C| is at most kMostInAll. Then lengths of paths are below kFar.
+// Reduced costs of forbidden pairs, and of columns with dual kGone, are at least kFar, but do not
+// overflow. The reason is that a dual of the best assignment is a sum of costs along a path without
+// repetition, so it is at most kMostInAll. From the best assignment to that of a node, duals change
+// by at most the difference of the two assignments' costs, which is at most 2 * kMostInAll.
 constexpr int64_t kMostInAll = int64_t{1} << 56;
 constexpr int64_t kFar = int64_t{1} << 60;        // greater than any length of a path
 constexpr int64_t kForbidden = int64_t{1} << 61;  // the cost of a forbidden pair
-constexpr int64_t kGone = -(int64_t{1} << 61);    // in place of the dual of a column out of reach
+constexpr int64_t kGone = -(int64_t{1} << 61);    // dual of a column that must not be used
 
-// The rows and columns that the masks include. `rows` is the smaller side.
+// The rows and columns that the masks include. `rows` is the size of the smaller side.
 struct Form {
   bool transposed;
   int32_t rows, cols;
-  int64_t stride;           // cols, padded
-  const int32_t* row_list;  // canonical row -> row of the problem (column, if transposed)
+  int64_t stride;           // cols, padded to a multiple of 8
+  const int32_t* row_list;  // the problem's row (column, if transposed) for each canonical row
   const int32_t* col_list;
-  int32_t *n_list, *m_list;  // the rows and the columns of the problem that exist
+  int32_t *n_list, *m_list;  // the rows and columns that the masks include
 
   explicit Form(const KBestProblem& p) {
     const auto count = [](const uint8_t* mask, int64_t size) {
@@ -56,8 +57,9 @@ struct Form {
   }
 };
 
-// Costs in units. If there are more columns than rows, there is a spare row of zeros, which takes
-// the columns that stay free. It stands for as many equal rows as there are such columns.
+// Costs in units. If there are more columns than rows, the matrix has a spare row, number `rows`: a
+// row of zeros that holds all unmatched columns. It stands for as many rows of zeros as there are
+// unmatched columns.
 struct Matrix {
   int64_t* cost;
   int32_t rows, cols;
@@ -73,7 +75,7 @@ struct Matrix {
 
 // Results of a pass over the costs.
 struct CostSummary {
-  bool invalid = false;            // a cost is NaN, or infinite on the side that does not forbid
+  bool invalid = false;            // a cost is NaN or -inf (+inf when maximising)
   uint64_t most_whole = 0;         // greatest magnitude of integers
   double most = 0;                 // greatest magnitude of finite floats
   double least = __builtin_inf();  // least non-zero magnitude of floats
@@ -104,8 +106,8 @@ CostSummary summarize_costs(const KBestProblem& p, const Form& f) {
   return found;
 }
 
-// The number of lower costs that one cost of a higher level must outweigh: those of two
-// assignments.
+// The number of lower costs that one cost of a higher level must outweigh: at least as many as two
+// assignments have.
 inline double most_pairs(const Form& f) { return 2 * (double(f.rows) + 1); }
 
 // Finds the levels of the costs (common/cost_levels.inc.h).
@@ -136,7 +138,8 @@ CostLevels find_levels(const KBestProblem& p, const Form& f, const CostSummary& 
   return levels;
 }
 
-// Chooses the least unit for which all sums fit. Returns false if integers are too large.
+// Sets `scale` such that the unit is the smallest for which sums of costs do not overflow. Integers
+// keep the unit 1; returns false if they are too large for it.
 template <class Elem>
 bool choose_unit(const CostSummary& found, bool maximize, Matrix* c) {
   const int64_t longest = int64_t(c->rows) + 1;

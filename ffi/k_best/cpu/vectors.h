@@ -36,7 +36,8 @@ struct Least {
   int64_t value, at;
 };
 
-// The least number over all lanes, each of which has a number and its place.
+// The least number over all lanes and its place, where each lane has a number and a place. Among
+// ties, the first place.
 inline Least first_least(Vector value, Vector at) {
   Least least{value[0], at[0]};
   for (int k = 1; k < kLanes; ++k) {
@@ -47,8 +48,8 @@ inline Least first_least(Vector value, Vector at) {
   return least;
 }
 
-// The least of `size` numbers, a multiple of kLanes, and its first place. f(k) gives the kLanes
-// numbers from number k on.
+// The least of `size` numbers and its first place; `size` is a multiple of kLanes. f(k) returns the
+// kLanes numbers that start at number k.
 template <class F>
 Least first_least_of(int64_t size, const F& f) {
   Vector value = f(0), at = lane_numbers(), here = at;

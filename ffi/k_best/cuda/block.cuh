@@ -37,13 +37,13 @@ struct Least {
   int64_t value;
   int32_t at;
 
-  // Places must come in increasing order.
+  // Call it with places in increasing order, so that ties keep the first place.
   __device__ void include(int64_t x, int32_t place) {
     if (x >= value) return;
     value = x;
     at = place;
   }
-  // Takes the least over all lanes. Every lane gets it.
+  // Sets every lane's `value` and `at` to the least over all lanes.
   __device__ void merge() {
     const int64_t least = warp_least(value);
     at = warp_least(value == least ? at : INT32_MAX);
@@ -51,7 +51,8 @@ struct Least {
   }
 };
 
-// A child of a node. `at` is its place in the node's order.
+// A child of node `node` (k_best/cpu/tree.h): the subproblem in which the row at place `at` of the
+// node's order must give up its pair.
 struct Child {
   int64_t key;
   int32_t node, at;
@@ -65,25 +66,25 @@ constexpr int kExponentWords = 64;  // words of 32 bits in a set of exponents
 
 // The data of a problem in the shared memory of its block.
 struct alignas(16) Shared {
-  Child best[kWarps];     // the best child of each warp
-  int64_t found[kWarps];  // the cost that each warp's search found, or kFar
+  Child best[kWarps];     // each warp's child with the least key
+  int64_t found[kWarps];  // the excess cost that each warp's search found, or kFar
   uint64_t slots[kWarps];
-  int64_t limit;    // assignments that cost this or more are not needed
+  int64_t limit;    // assignments whose excess cost is this or more are not needed
   int64_t* costs;   // [rows + 1, stride] in units
   double scale;     // factor from costs to units; negative to maximise
   double greatest;  // greatest magnitude of finite costs
   double lowest;    // least non-zero magnitude of finite costs
   bool exact;       // no cost was rounded
-  bool transposed;  // canonical rows are columns of the problem
+  bool transposed;  // the rows of the canonical form are columns of the problem
   bool exists;      // there is an assignment
-  bool draws;       // draw_near() has lowered some costs
+  bool draws;       // draw_near() (common/cost_levels.inc.h) has lowered some costs
   int32_t rows, cols, stride;
-  int32_t n, m;  // rows and columns of the problem that exist
-  int32_t most;  // greatest number of nodes
-  int32_t size;  // nodes so far
+  int32_t n, m;  // numbers of rows and columns that the masks include
+  int32_t most;  // limit on the number of nodes
+  int32_t size;  // number of nodes so far
   int32_t known;
   int32_t counts[kNumCounts];
-  uint32_t exponents[2 * kExponentWords];  // of all costs, then of negative costs
+  uint32_t exponents[2 * kExponentWords];  // sets: of all costs, of negative costs
   CostLevels levels;
   CostMap map;
   KBestProblem problem;
@@ -104,8 +105,8 @@ struct alignas(16) Shared {
   __device__ int64_t* keys_of(int64_t x) const { return workspace.key + x * rows; }
   __device__ int64_t* rises_of(int64_t x) const { return workspace.rise + x * rows; }
 
-  // Calls f(column) for each column that node x forbids to `row`. `has` is whether x forbids any to
-  // this row.
+  // Calls f(column) for each column that node x forbids to `row`. `has` is whether x forbids any
+  // column to this row.
   template <class F>
   __device__ void for_forbidden(int32_t x, int32_t row, bool has, const F& f) const {
     while (has && workspace.parent[x] != kNone) {

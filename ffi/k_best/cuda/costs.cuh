@@ -1,4 +1,5 @@
-// Canonical form of a problem, as in k_best/cpu/units.h.
+// The canonical form of a problem, as in k_best/cpu/units.h: a minimisation in whole units, with at
+// least as many columns as rows.
 #ifndef JAXMATCH_CUDA_K_BEST_COSTS_CUH_
 #define JAXMATCH_CUDA_K_BEST_COSTS_CUH_
 
@@ -52,7 +53,8 @@ __device__ inline void find_form(Block block) {
   block.sync();
 }
 
-// Calls f(cost) for all costs between rows and columns that exist, signed as in a minimisation.
+// Calls f(cost) for the costs of all pairs of rows and columns that the masks include. The costs
+// are negated if they are maximised.
 template <class F>
 __device__ void each_real_cost(Block block, const F& f) {
   const Shared& s = block.s;
@@ -85,9 +87,10 @@ __device__ inline Status check_reals(Block block) {
   Shared& s = block.s;
   const double infinity = __builtin_huge_val();
   bool invalid = false;
-  // Magnitudes of floats are ordered like their bits.
+  // `most` is the maximum of the bits of magnitudes, and `least` the maximum of infinity's bits
+  // minus these bits. Magnitudes are ordered like their bits.
   const uint64_t last = uint64_t(__double_as_longlong(infinity));
-  uint64_t most = 0, least = 0;  // `least` is stored as the distance below infinity
+  uint64_t most = 0, least = 0;
   each_real_cost(block, [&](double x) {
     const double size = fabs(x);
     invalid |= !(x > -infinity);
@@ -112,7 +115,7 @@ __device__ inline Status check_costs(Block block) {
   return is_integer(block.s.problem.cost_dtype) ? check_integers(block) : check_reals(block);
 }
 
-// Fills the matrix of costs in units.
+// Fills the matrix `s.costs` with the costs in units.
 __device__ inline void convert_costs(Block block) {
   Shared& s = block.s;
   const KBestProblem& p = s.problem;

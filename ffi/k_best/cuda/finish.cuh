@@ -1,5 +1,5 @@
-// Converts the results from the canonical form to the form of the problem, as in
-// k_best/cpu/finish.h.
+// Converts the results from the canonical form (k_best/cpu/units.h) to the form of the problem, as
+// in k_best/cpu/finish.h.
 #ifndef JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 #define JAXMATCH_CUDA_K_BEST_FINISH_CUH_
 
@@ -9,7 +9,7 @@
 
 namespace jaxmatch::k_best {
 
-// Marks the places of the list from `first` on as empty.
+// Marks entries `first` and later of the list of assignments as empty.
 __device__ inline void write_rest(Block block, int64_t first) {
   const KBestProblem& p = block.s.problem;
   block.each((p.k - first) * p.n, [&](int64_t k) { p.col4row[first * p.n + k] = kNone; });
@@ -51,7 +51,8 @@ __device__ inline void write_duals(Block block) {
   });
 }
 
-// The cost of node x, signed for a minimisation. Called by one thread.
+// The cost of the assignment of node x, negated if costs are maximised. `best` is the cost of the
+// best assignment in units. Called by one thread.
 __device__ inline double cost_of_node(const Shared& s, int64_t x, int64_t best) {
   if (s.exact) return double(best + s.workspace.cost[x]) / fabs(s.scale);
   const KBestProblem& p = s.problem;
@@ -65,7 +66,7 @@ __device__ inline double cost_of_node(const Shared& s, int64_t x, int64_t best) 
 }
 
 // Sorts the nodes again, since rounding costs to units may have changed their order. Swaps only
-// neighbours, as few nodes are out of order.
+// neighbours, because few nodes are out of order.
 __device__ inline void sort_nodes(Block block) {
   const Shared& s = block.s;
   double* const value = s.workspace.value;
@@ -117,7 +118,9 @@ __device__ inline void write_solution(Block block) {
   write_rest(block, s.size);
   write_duals(block);
   block.one([&] {
-    // Each cost was rounded by at most half a unit, in this assignment and in a better one.
+    // Rounding to units moved the cost of an assignment by at most half a unit for each row. A
+    // listed assignment and the one that belongs in its place may both have moved. So `gap` is one
+    // unit for each row.
     double gap = s.exact ? 0 : double(s.rows) / fabs(s.scale) * (1 + 0x1p-50);
     if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
       gap = nextafterf(float(gap), __builtin_huge_valf());

@@ -33,7 +33,7 @@ ffi::Error KBest(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRet
   const int64_t shared_bytes = plan_shared_memory(size, gpu.shared_bytes, &work);
   JAXMATCH_CUDA_CHECK(
       allow_shared_memory(reinterpret_cast<const void*>(k_best_kernel), gpu.shared_bytes));
-  constexpr int64_t kMost = 1 << 30;  // blocks per launch
+  constexpr int64_t kMost = 1 << 30;  // greatest number of blocks per launch
   for (int64_t first = 0; first < batch.size; first += kMost) {
     work.first = problem_at(batch.first, first);
     const unsigned count = unsigned(std::min(batch.size - first, kMost));

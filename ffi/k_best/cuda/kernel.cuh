@@ -1,4 +1,5 @@
-// The k best assignments on CUDA, with one block for each problem. The children of a node are
+// The k best assignments on CUDA, with one block for each problem. A node of the tree of
+// subproblems has one child for each row that is not forced (k_best/cpu/tree.h). The children are
 // divided among the warps, each of which searches for the best assignments of its children. All
 // warps share the rest of the work.
 #ifndef JAXMATCH_CUDA_K_BEST_KERNEL_CUH_
@@ -13,12 +14,12 @@
 
 namespace jaxmatch::k_best {
 
-// The children that a warp handles: those whose place in the order, modulo kWarps, is the warp's
-// number.
+// The children that a warp handles: those whose place in their node's order of rows, modulo kWarps,
+// is the warp's number.
 struct Children {
   Block block;
   Shared& s;
-  int64_t* next_key;  // [k] least key of this warp's children of each node
+  int64_t* next_key;  // [k] for each node, the least key among this warp's children
   int32_t* next_at;   // [k] place of the child with this key
 
   __device__ explicit Children(Block block)
@@ -60,8 +61,8 @@ struct Children {
   }
 };
 
-// Adds the costs that the searches found to the k least known costs. Once k are known, the greatest
-// of them is the limit. Called by one warp.
+// Adds the costs that the searches found to the k least known costs. Once k costs are known, the
+// greatest of them is the limit. Called by one warp.
 __device__ inline void learn(Block block) {
   Shared& s = block.s;
   int64_t* const known = s.workspace.known;
@@ -77,7 +78,7 @@ __device__ inline void learn(Block block) {
       block.each_lane(s.most, [&](int64_t k) { most.include(-known[k], int32_t(k)); });
       most.merge();
     }
-    if (s.known == s.most) {  // replaces the greatest
+    if (s.known == s.most) {  // replaces the greatest known cost
       if (block.lane() == 0) known[most.at] = cost;
       __syncwarp();
       most = {kFar, INT32_MAX};
@@ -93,7 +94,7 @@ __device__ inline void learn(Block block) {
   }
 }
 
-// Lists the assignments after the first one.
+// Lists the assignments after the best one.
 __device__ inline void list_others(Block block, WarpSearch& search) {
   Shared& s = block.s;
   const Children children(block);
@@ -133,7 +134,7 @@ __device__ inline void list_others(Block block, WarpSearch& search) {
   }
 }
 
-// Lists the best assignments for the costs in the matrix, at most `s.most` of them.
+// Lists the best assignments, at most `s.most` of them, for the costs in the matrix `s.costs`.
 __device__ inline void list_all(Block block) {
   Shared& s = block.s;
   WarpSearch search(block);
@@ -160,10 +161,11 @@ __device__ inline void list_all(Block block) {
   block.sync();
 }
 
-// Solves with the lowest level of costs alone, then with one more level each time, until there are
-// k assignments or no more levels. Lower costs are rounded at the scale of a higher level, so
-// draw_near() lowers that level first. If the best assignment has a cost of such a level, its duals
-// prove nothing for the costs as given, and are computed again.
+// Solves with the lowest level of costs alone (common/cost_levels.inc.h) and forbids all other
+// costs. Then allows one more level each time, until there are k assignments or no more levels.
+// Units that suit a high level would round lower costs away, so draw_near() lowers such a level
+// first. If the best assignment has a cost that draw_near() may have lowered, its duals do not
+// prove that it is optimal for the given costs. They are then computed again without draw_near().
 __device__ inline void solve_levels(Block block) {
   Shared& s = block.s;
   find_levels(block);
@@ -202,7 +204,8 @@ __device__ inline void solve_k_best(Block block) {
   });
 }
 
-// Decides which arrays go to shared memory. Returns the bytes of shared memory per block.
+// Decides which arrays go to shared memory, of which a block may use `most` bytes. Returns how many
+// bytes a block uses.
 inline int64_t plan_shared_memory(const Bounds& size, int64_t most, KBestBatch* batch) {
   int64_t bytes = sizeof(Shared);
   const auto fits = [&](int64_t more) {

@@ -1,4 +1,5 @@
-// Levels of costs, as on the CPU (k_best/cpu/solver.inc.h).
+// Levels of costs (common/cost_levels.inc.h), as on the CPU (k_best/cpu/units.h,
+// k_best/cpu/solver.inc.h). A cost of a higher level outweighs any change in lower costs.
 #ifndef JAXMATCH_CUDA_K_BEST_LEVELS_CUH_
 #define JAXMATCH_CUDA_K_BEST_LEVELS_CUH_
 
@@ -6,8 +7,8 @@
 
 namespace jaxmatch::k_best {
 
-// The number of lower costs that one cost of a higher level must outweigh: those of two
-// assignments.
+// The number of lower costs that one cost of a higher level must outweigh: at least as many as two
+// assignments have.
 __device__ inline double most_pairs(const Shared& s) { return 2 * (double(s.rows) + 1); }
 
 __device__ inline void see_exponent(uint32_t* words, int e) {
@@ -42,7 +43,9 @@ __device__ inline void find_levels(Block block) {
   const int count = s.levels.count;
   const uint64_t last = uint64_t(__double_as_longlong(infinity));
   for (int level = 0; count > 1 && level < count; ++level) {
-    uint64_t most = 0, least = 0;  // as bits; `least` as the distance below infinity
+    // `most` is the maximum of the bits of magnitudes, and `least` the maximum of infinity's bits
+    // minus these bits. Magnitudes are ordered like their bits.
+    uint64_t most = 0, least = 0;
     each_real_cost(block, [&](double x) {
       if (!(x < infinity) || s.levels.of(x) != level) return;
       const uint64_t bits = uint64_t(__double_as_longlong(fabs(x)));
@@ -59,8 +62,9 @@ __device__ inline void find_levels(Block block) {
   }
 }
 
-// Forbids costs of level `end` and above. With `near`, also lets draw_near() lower the levels below
-// `end`. Chooses the least unit for which all sums fit. Returns whether draw_near() lowers a level.
+// Sets `map`, which forbids the costs of level `end` (counted from 0) and above. With `near`,
+// draw_near() also lowers levels below `end`. Sets `scale` such that the unit is the smallest for
+// which sums of costs do not overflow. Returns whether draw_near() lowers a level.
 __device__ inline bool set_map(Block block, int end, bool near) {
   Shared& s = block.s;
   block.one([&] {
@@ -84,7 +88,7 @@ __device__ inline bool set_map(Block block, int end, bool near) {
   return s.draws;
 }
 
-// Whether a pair of the best assignment has a cost of the second level or above.
+// Whether the best assignment has a pair whose cost is in the second level or above.
 __device__ inline bool first_pays(Block block) {
   const Shared& s = block.s;
   const KBestProblem& p = s.problem;

@@ -1,5 +1,5 @@
-// Partitions a node into its children: their order, and lower bounds on their costs, as in
-// k_best/cpu/partition.h.
+// Partitions a node of the tree (k_best/cpu/tree.h) into its children: their order, and lower
+// bounds on their costs. As in k_best/cpu/partition.h.
 #ifndef JAXMATCH_CUDA_K_BEST_PARTITION_CUH_
 #define JAXMATCH_CUDA_K_BEST_PARTITION_CUH_
 
@@ -10,11 +10,11 @@ namespace jaxmatch::k_best {
 struct Partition {
   Block block;
   Shared& s;
-  int32_t x, first;  // the node, and its number of forced rows
+  int32_t x, first;  // number of the node; how many rows of the node are forced
   const int64_t* v;
   const int32_t* col4row;
   int32_t* order;
-  int64_t* open;  // [stride] v; kGone for columns of forced rows
+  int64_t* open;  // [stride] dual of each column; kGone if a forced row has the column
 
   __device__ Partition(Block block, int32_t x)
       : block(block),
@@ -26,8 +26,9 @@ struct Partition {
         order(block.s.order_of(x)),
         open(block.s.state.search[0].open) {}
 
-  // Finds the owner of each column: the place of its row in the order, or INT32_MAX for a free
-  // column. Also marks the columns that node x forbids as banned.
+  // Finds the owner of each column: the place of the column's row in the node's order of rows, or
+  // INT32_MAX for a free column. Also marks as banned the columns that node x forbids to its first
+  // row that is not forced.
   __device__ void find_owners() const {
     const State& w = s.state;
     block.each(s.stride, [&](int64_t j) {
@@ -46,8 +47,9 @@ struct Partition {
   }
 
   // Finds the least reduced cost of each row (`bound`, by place in the order) and of each column
-  // (`into`) over unmatched pairs. With `kOrdered`, a row ignores columns whose owners come before
-  // it, and a column ignores rows that come before its owner.
+  // (`into`) over the pairs that the node's assignment does not use. With `kOrdered`, a row ignores
+  // columns whose owners are before it in the order, and a column ignores rows that are before its
+  // owner.
   template <bool kOrdered>
   __device__ void look() const {
     const State& w = s.state;
@@ -79,7 +81,8 @@ struct Partition {
     block.sync();
   }
 
-  // Rows with large bounds come first, but after the row that already has forbidden pairs.
+  // Sorts the rows that are not forced by decreasing bound. The first of them, which already has
+  // forbidden pairs, keeps its place.
   __device__ void sort() const {
     const State& w = s.state;
     const int32_t begin = first + 1;

@@ -1,5 +1,6 @@
 // Shortest augmenting paths on reduced costs, found by one warp, as in k_best/cpu/search.h. Each
-// lane handles every 32nd column.
+// lane handles every 32nd column. The spare row, number `rows`, is a row of zeros that holds all
+// unmatched columns (k_best/cpu/units.h).
 #ifndef JAXMATCH_CUDA_K_BEST_SEARCH_CUH_
 #define JAXMATCH_CUDA_K_BEST_SEARCH_CUH_
 
@@ -11,8 +12,8 @@ struct WarpSearch {
   Block block;
   Shared& s;
   const Search a;
-  // Results of the last search: the column by which it reached the spare row (or kNone), and the
-  // length of the path.
+  // Results of the last search: the column of the spare row that the search settled first, or
+  // kNone, and the length of the shortest path.
   int32_t spare_col = kNone;
   int64_t length = 0;
   int32_t counts[kNumCounts] = {};
@@ -29,12 +30,13 @@ struct WarpSearch {
   __device__ void at_column(int32_t j, const F& f) const {
     if (j % kWarpSize == block.lane()) f();
   }
-  // Two kinds of columns are not open: settled columns, and columns out of reach from the start.
-  // Only settled columns have a path of length below kFar.
+  // Two kinds of columns have kGone in `open`: those that the search has settled, and those that it
+  // must not use. Only settled columns have a path of length below kFar.
   __device__ bool is_settled(int64_t j) const { return a.open[j] == kGone && a.dist[j] < kFar; }
 
-  // Extends paths by the pairs of row i: the path to column j has length `base` + cost - v. Returns
-  // the nearest column. With `kToAny`, prefers a free column if several are nearest.
+  // Extends the path to row i by each of its pairs: the new path to column j has length `base` +
+  // cost - v. `kFirst` is for the first scan of a search, before which there are no paths. Returns
+  // the nearest open column. With `kToAny`, prefers a free column if several are nearest.
   template <bool kFirst, bool kToAny>
   __device__ Least scan(int32_t i, int64_t base) {
     ++counts[kScans];
@@ -89,7 +91,7 @@ struct WarpSearch {
       if (kToAny && i == kNone) return j;
       at_column(j, [&] { a.open[j] = kGone; });
       __syncwarp();
-      if (i == s.rows && spare_col != kNone) {  // the spare row has been scanned already
+      if (i == s.rows && spare_col != kNone) {  // another column of the spare row, already scanned
         nearest = nearest_open();
         continue;
       }
@@ -98,8 +100,8 @@ struct WarpSearch {
     }
   }
 
-  // Searches for the best assignment of a child. Returns the excess of its cost over the best
-  // assignment of all, or kFar if the excess is not below `limit`.
+  // Searches for the best assignment of a child. Returns how much more it costs than the best
+  // assignment of the problem, or kFar if that is not below `limit`.
   __device__ int64_t find_child(const Child& child, int64_t limit) {
     const int32_t x = child.node, at = child.at;
     const int32_t *const order = s.order_of(x), *const col4row = s.col4row_of(x);
@@ -132,7 +134,7 @@ struct WarpSearch {
     return end == kNone ? kFar : before + length;
   }
 
-  // Stores the child that was searched for last as node y.
+  // Stores the result of the last search, the best assignment of `child`, as node y.
   __device__ void make_node(const Child& child, int32_t y) {
     const int32_t x = child.node, at = child.at, rows = s.rows;
     const int32_t *const order = s.order_of(x), *const col4row = s.col4row_of(x);

@@ -13,7 +13,7 @@ namespace jaxmatch::k_best {
 constexpr int kWarpSize = 32, kThreads = 256, kWarps = kThreads / kWarpSize;
 constexpr int64_t kLongestSide = 4096, kLongestList = 1 << 14;
 
-// Places arrays one after another. Without a base it only measures their size.
+// Places arrays one after another. With a null base, it only measures the total size of the arrays.
 class Memory {
  public:
   JAXMATCH_HOST_DEVICE explicit Memory(char* base) : base_(base) {}
@@ -29,7 +29,7 @@ class Memory {
   int64_t bytes_ = 0;
 };
 
-// Bounds on the sizes of a problem, for any masks.
+// Upper bounds on the sizes of a problem, whatever its masks are.
 struct Bounds {
   int64_t n, m, rows, stride, k;
 
@@ -48,14 +48,15 @@ struct Search {
   int32_t *from, *row4col;
 };
 
-// The arrays that are accessed most. They are in shared memory if they fit.
+// The arrays that are accessed most. They are in shared memory if they fit. Those after `search`
+// are for partitioning a node (k_best/cuda/partition.cuh).
 struct State {
   Search search[kWarps];
-  int64_t* into;    // [stride]
-  int64_t* bound;   // [rows]
-  int32_t* owner;   // [stride]
-  int32_t* sorted;  // [rows]
-  int32_t* banned;  // [stride]
+  int64_t* into;    // [stride] least reduced cost of each column
+  int64_t* bound;   // [rows] least reduced cost of each row, by place in the order
+  int32_t* owner;   // [stride] place of each column's row in the order
+  int32_t* sorted;  // [rows] the new order of rows
+  int32_t* banned;  // [stride] set if the first row that is not forced must not use the column
 
   JAXMATCH_HOST_DEVICE void take(Memory& memory, const Bounds& size) {
     for (Search& s : search) {
@@ -89,10 +90,10 @@ struct Workspace {
   int64_t* v;         // [k, stride]
   int64_t* key;       // [k, rows]
   int64_t* rise;      // [k, rows]
-  int64_t* next_key;  // [kWarps, k] least key of each warp's children of each node
+  int64_t* next_key;  // [kWarps, k] least key among a warp's children of a node
   int32_t* next_at;   // [kWarps, k] place of the child with this key
   int64_t* known;     // [k] the least costs found so far
-  double* value;      // [k]
+  double* value;      // [k] cost of each node, negated if costs are maximised
   int32_t* rank;      // [k] nodes in the order of the results
   State state;
   int64_t* costs;  // [rows + 1, stride] in units

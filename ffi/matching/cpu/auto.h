@@ -1,4 +1,5 @@
-// The method "auto" on the CPU: many short single searches, then a few searches from all free rows.
+// The method "auto" on the CPU: many short searches from one free row each, then a few joint
+// searches from all free rows.
 #ifndef JAXMATCH_MATCHING_CPU_AUTO_H_
 #define JAXMATCH_MATCHING_CPU_AUTO_H_
 
@@ -12,14 +13,15 @@
 
 namespace jaxmatch::matching {
 
-// Most free rows have a free column nearby, or no path to one. So at first each row searches alone,
-// breadth first, up to a bound that grows from pass to pass. Such searches stay in the cache and
-// take the rows in memory order. A search that visits everything it can reach without finding a
-// free column removes its tree from the graph (a Hungarian tree: no augmenting path ever enters
-// it). Single searches end when they become more expensive than scanning the whole graph. In each
-// phase after that, one search from all remaining rows grows a tree for each of them (MS-BFS; Azad,
-// Buluc and Pothen, TPDS 2017). O(e sqrt(n)): the passes cost a few scans of the graph, and after a
-// fixed number of phases Hopcroft and Karp's algorithm takes over.
+// Most free rows have a free column nearby, or no path to one. So at first, passes run a separate
+// breadth-first search from each free row. The bound on the edges that a search scans grows from
+// pass to pass. The data of such a search fit into the cache, and a pass takes the free rows in
+// memory order. A search that visits everything it can reach without finding a free column removes
+// its tree from the graph (a Hungarian tree: no augmenting path ever enters it). When separate
+// searches become more expensive than a scan of the whole graph, joint searches follow: each grows
+// a tree from every remaining free row at once (MS-BFS; Azad, Buluc and Pothen, TPDS 2017). The
+// algorithm takes O(e sqrt(n)) time: the passes cost a few scans of the graph, and after a fixed
+// number of joint searches Hopcroft and Karp's algorithm takes over.
 class AutoSearch {
  public:
   AutoSearch(PartialMatching& s, HostArena& scratch)
@@ -30,7 +32,7 @@ class AutoSearch {
         origin_(scratch.take<int32_t>(s.n)),
         seen_(s.m, scratch) {}
 
-  // Returns the set of columns that a search from all free rows reaches.
+  // Returns the columns of a minimum vertex cover, see finish().
   Bitmap run() {
     for (int32_t i = 0; i < s_.n; ++i) {
       free_rows_[num_free_] = i;
@@ -45,11 +47,11 @@ class AutoSearch {
  private:
   enum class Outcome { kAugmented, kNoPath, kCut };
   struct PathEnd {
-    int32_t col, at;  // the free column or -1; queue position of the row that reached it
+    int32_t col, at;  // free column or -1; position in queue_ of the row that reached it
   };
 
-  // Returns the reached columns, or all matched columns if every column with edges is matched:
-  // these then form a cover.
+  // Returns the columns that alternating paths from free rows reach. If every column with edges is
+  // matched, returns all matched columns instead, which then cover all edges.
   Bitmap finish() {
     if (free_cols_ > 0) return seen_;
     for (int32_t j = 0; j < s_.m; ++j) {
@@ -58,7 +60,8 @@ class AutoSearch {
     return seen_;
   }
 
-  // Makes passes of single searches. Rows whose searches were cut off stay in free_rows_.
+  // Runs passes of separate searches. Rows whose searches were cut off or did not run stay in
+  // free_rows_.
   void search_alone() {
     SearchBudget budget(s_.edges(), num_free_);
     bool another = num_free_ > 0;
@@ -113,7 +116,7 @@ class AutoSearch {
     return Outcome::kAugmented;
   }
 
-  // Augments along the path from a free column up to the root of its tree.
+  // Augments along the path from the free column of `end` up to the root of its search tree.
   void augment(PathEnd end) {
     for (auto [col, at] = end; at >= 0; at = origin_[at]) {
       const int32_t row = queue_[at];
@@ -125,8 +128,8 @@ class AutoSearch {
     --free_cols_;
   }
 
-  // Runs phases until one finds no path. A phase is one search from all rows in free_rows_. Returns
-  // false if the limit on phases is reached first.
+  // Runs phases until one finds no path. A phase is one joint search from all rows in free_rows_.
+  // Returns false if the limit on phases is reached first.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     Bitmap gone(s_.m, scratch_);
@@ -151,7 +154,7 @@ class AutoSearch {
   }
 
   // Searches breadth first from all free rows at once. A tree stops growing when it reaches a free
-  // column, which is stored in path_end_. Returns true if any tree reaches one.
+  // column, which is stored in path_end_. Returns true if any tree reaches a free column.
   bool grow_forest() {
     constexpr int32_t kAhead = 8;
     int32_t end = 0;
@@ -192,10 +195,10 @@ class AutoSearch {
   HostArena& scratch_;
   int32_t* free_rows_;  // [n], free rows with edges that may have a path
   int32_t* queue_;      // [n], rows in the order of the search
-  int32_t* origin_;     // [n], queue position of the row from which a queued row was reached
+  int32_t* origin_;     // [n], position in queue_ of the predecessor of each queued row
   Bitmap seen_;         // [m], columns reached by the current search or removed from the graph
   PathEnd* path_end_ = nullptr;  // the end of each tree's path
-  int32_t* tree_ = nullptr;      // [n], the tree of each queued row
+  int32_t* tree_ = nullptr;      // [n], tree of each queued row
   int32_t num_free_ = 0;
   int32_t free_cols_ = 0;  // number of free columns with edges
   Poll poll_;

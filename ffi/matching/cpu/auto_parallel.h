@@ -14,12 +14,14 @@
 
 namespace jaxmatch::matching {
 
-// AutoSearch by many threads whose searches do not wait for each other. A search skips columns that
-// another search owns. If it then finds no path, the next pass repeats it. The forest grows level
-// by level.
+// The algorithm of AutoSearch (auto.h) on many threads. Separate searches run concurrently and
+// never wait: a search skips columns that another search owns. A search that has skipped columns
+// and found no path is repeated in the next pass. A joint search grows its forest level by level,
+// with all threads on the same level.
 class ParallelAutoSearch {
  public:
-  // Atomic claims cost about as much as a second thread gains.
+  // True if this class is faster than AutoSearch. With two threads, the cost of atomic claims uses
+  // up the gain.
   static bool pays(const PartialMatching& s, const Spread& spread) {
     return spread.threads() >= 4 && s.edges() >= 1 << 18;
   }
@@ -45,16 +47,18 @@ class ParallelAutoSearch {
   }
 
  private:
-  // The owner of a column also owns the column's row. An owner is the number of a search or tree,
-  // or one of these:
+  // The owner of a column also owns the row matched to it. An owner is a separate search (the
+  // number of its root), a tree of a joint search (the position of its root in free_rows_), or one
+  // of these:
   static constexpr int32_t kNoOwner = -1;
-  static constexpr int32_t kGone = -2;  // removed from the graph, in a Hungarian tree
+  static constexpr int32_t kGone = -2;  // a column of a Hungarian tree, removed from the graph
 
   struct Leaf {
     int32_t row, tree;
   };
 
-  // On success, all writes of the previous owner are visible.
+  // Makes `owner` the owner of column j if it has none. On success, all writes of the previous
+  // owner are visible.
   bool acquire(int32_t j, int32_t owner) {
     int32_t expected = kNoOwner;
     return __atomic_compare_exchange_n(owner_ + j, &expected, owner, false, __ATOMIC_ACQUIRE,
@@ -77,7 +81,7 @@ class ParallelAutoSearch {
     }
   }
 
-  // The progress of all threads in a pass.
+  // The progress of all threads together in a pass.
   struct Progress {
     std::atomic<int64_t> work{0}, settled{0};
     std::atomic<bool> expensive{false};
@@ -105,8 +109,9 @@ class ParallelAutoSearch {
   }
 
   // Searches breadth first from the free row `root`, over at most `bound` edges. Returns true if
-  // the row needs no further search. The queue is a linked list through after_; its entries are
-  // safe because a row belongs to the owner of its column.
+  // the row needs no further search. The queue is a linked list through after_. No other search
+  // writes after_ for the rows in the queue, because the owner of a column also owns the column's
+  // row.
   bool search(int32_t root, int64_t bound, int64_t* work) {
     int32_t tail = root, found = -1;
     int64_t scanned = 0;
@@ -143,14 +148,14 @@ class ParallelAutoSearch {
     const int32_t to = found < 0 && complete ? kGone : kNoOwner;
     int32_t i = root;
     if (found < 0) {
-      i = after_[root];  // the root has no column
+      i = after_[root];  // the root is still free
     } else {
       s_.flip(found, parent_);
       complete = true;
     }
-    // The columns of these rows are all columns that the search has acquired; augmenting does not
-    // change this set. A row may get another owner as soon as its column is released, so after_ is
-    // read first.
+    // The rows from i on, in the order of the queue, are now matched to exactly the columns that
+    // the search has acquired. As soon as the column of row i is released, another search may own
+    // row i and write after_[i]. So after_[i] is read before the release.
     while (i >= 0) {
       const int32_t next = after_[i];
       release(s_.col4row[i], to);
@@ -159,8 +164,8 @@ class ParallelAutoSearch {
     return complete;
   }
 
-  // Runs phases until one finds no path. A phase is one search from all rows in free_rows_. Returns
-  // false if the limit on phases is reached first.
+  // Runs phases until one finds no path. A phase is one joint search from all rows in free_rows_.
+  // Returns false if the limit on phases is reached first.
   bool search_together() {
     constexpr int kMaxPhases = 100;
     path_end_ = scratch_.take<int32_t>(free_rows_.count());
@@ -182,7 +187,8 @@ class ParallelAutoSearch {
   }
 
   // Searches breadth first from all free rows at once, level by level. A tree stops growing when it
-  // reaches a free column, which is stored in path_end_. Returns true if any tree reaches one.
+  // reaches a free column, which is stored in path_end_. Returns true if any tree reaches a free
+  // column.
   bool grow_forest() {
     int32_t width = free_rows_.count();
     for (int32_t t = 0; t < width; ++t) {
@@ -201,7 +207,8 @@ class ParallelAutoSearch {
     return found;
   }
 
-  // Expands the leaves [first, last) of a level. True if one of them reaches a free column.
+  // Expands leaves_[first .. last), a part of a level. Returns true if one of them reaches a free
+  // column.
   bool grow(int64_t first, int64_t last, std::atomic<int32_t>* end) {
     constexpr int32_t kBuffer = 128;
     Leaf buffer[kBuffer];
@@ -238,11 +245,11 @@ class ParallelAutoSearch {
   HostArena& scratch_;
   const Spread& spread_;
   FreeRows free_rows_;           // rows that may have a path
-  int32_t* after_;               // [n], the next row of a search's queue
-  int32_t* parent_;              // [m], the row from which a column was reached
+  int32_t* after_;               // [n], the row after each row in the queue of its search
+  int32_t* parent_;              // [m], the row from which each column was reached
   int32_t* owner_;               // [m], the owner of each column
   int32_t* path_end_ = nullptr;  // the last free column that each tree has reached, or -1
-  Leaf* leaves_ = nullptr;       // [n], a level of the forest
+  Leaf* leaves_ = nullptr;       // [n], the rows of the current level of the forest
   Leaf* next_leaves_ = nullptr;  // [n], the next level
 };
 

@@ -1,4 +1,5 @@
-// Checks a graph whose arrays were traced, so that Python could not check them.
+// Checks the arrays of a graph. Python cannot check them under jax.jit, where their values are
+// unknown.
 #ifndef JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
 #define JAXMATCH_MATCHING_CPU_CHECK_GRAPH_H_
 
@@ -16,7 +17,8 @@ inline bool are_pointers(const int32_t* ptr, int32_t count, int64_t capacity) {
 }
 
 // True if all pointers and indices stay within the arrays. Does not check that the two directions
-// agree: if they differ, algorithms must still terminate and stay within bounds.
+// of the graph (by rows and by columns) agree. If they differ, algorithms must still terminate and
+// stay within bounds.
 inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
   if (!are_pointers(g.row_ptr, g.n, g.capacity) || !are_pointers(g.col_ptr, g.m, g.capacity) ||
       g.row_ptr[g.n] != g.col_ptr[g.m]) {
@@ -31,7 +33,7 @@ inline bool is_walkable(const BipartiteCsr& g, const Spread& spread) {
   return inside;
 }
 
-// The number of vertices, among all `count`, that have edges.
+// The number of vertices, out of `count`, that have edges.
 inline int32_t count_with_edges(const int32_t* ptr, int32_t count) {
   int32_t found = 0;
   for (int32_t v = 0; v < count; ++v) found += ptr[v] < ptr[v + 1];

@@ -1,4 +1,4 @@
-// König's theorem: the vertex cover that proves a matching to be maximum.
+// The vertex cover that proves that a matching is maximum (König's theorem).
 #ifndef JAXMATCH_MATCHING_CPU_COVER_H_
 #define JAXMATCH_MATCHING_CPU_COVER_H_
 
@@ -30,9 +30,10 @@ inline Bitmap reach_from_free_rows(const PartialMatching& s, HostArena& scratch)
   return reached;
 }
 
-// Writes the cover: the reached columns, and the rows matched to columns that are not reached. A
-// row outside the cover is reached itself, so all its neighbours are reached columns. Each matched
-// pair has exactly one vertex in the cover.
+// Writes the vertex cover: the reached columns, and the rows matched to columns that are not
+// reached. A row outside the cover is free or matched to a reached column. So alternating paths
+// from free rows reach this row, and all its neighbours are reached columns. Each matched pair has
+// exactly one vertex in the cover.
 inline void write_cover(const PartialMatching& s, Bitmap reached, bool* row_cover,
                         bool* col_cover) {
   std::fill_n(col_cover, s.m, false);

@@ -1,5 +1,5 @@
 // The target jaxmatch_matching on the CPU: checks each graph, finds an initial matching, makes it
-// maximum, and writes the cover.
+// maximum, and writes the vertex cover.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -31,16 +31,16 @@ bool auto_searches_from_columns(const BipartiteCsr& g) {
   return count_with_edges(g.col_ptr, g.m) < count_with_edges(g.row_ptr, g.n);
 }
 
-// The factor k: a relabelling comes after every k (n + m) pushes. "fixed" numbers of rounds apply
-// to GPUs only.
+// The factor k of push-relabel: a global relabelling comes after every k (n + m) pushes. If the
+// option "relabel" is "fixed", "k" is a number of rounds on a GPU, so the default is used here.
 double relabel_factor(Options& options) {
   constexpr double kFactor = 0.5;
   const bool is_fixed = options.has("relabel") && options.named("relabel", kRelabels);
   return is_fixed || !options.has("k") ? kFactor : options.real("k");
 }
 
-// Makes the matching maximum. Returns the columns reachable from free rows by alternating paths, or
-// null if the algorithm does not compute them.
+// Extends the matching to a maximum one. Returns the columns reachable from free rows by
+// alternating paths, or null if the algorithm does not compute them.
 Bitmap find_maximum(MatchingMethod method, double relabel_factor, const Spread& spread,
                     PartialMatching& s, HostArena& scratch) {
   switch (method) {
@@ -74,8 +74,8 @@ void write_invalid(const BipartiteCsr& g, const MatchingResults& out) {
   *out.status = kInvalidGraph;
 }
 
-// Scratch bytes per vertex: more than an initial matching, a search and its fallback method need
-// together. With one allocation for all, they took up to 5 % less time than with several.
+// Scratch bytes per vertex: more than the initial matching, the method and its fallback need
+// together. A single allocation for all of them saved up to 5 % of the time.
 constexpr size_t kScratchBytes = 16 * sizeof(int32_t);
 
 // Returns false if memory runs out.

@@ -1,4 +1,5 @@
-// Hopcroft and Karp (SIAM J. Comput. 1973), and Duff and Wiberg's second sweep (ACM TOMS 1988).
+// The algorithm of Hopcroft and Karp (SIAM J. Comput. 1973), optionally with the second sweep of
+// Duff and Wiberg (ACM TOMS 1988).
 #ifndef JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
 #define JAXMATCH_MATCHING_CPU_HOPCROFT_KARP_H_
 
@@ -10,14 +11,17 @@
 namespace jaxmatch::matching {
 
 // A phase builds the levels of a breadth-first search from all free rows, up to the first level
-// adjacent to a free column. It then augments along disjoint paths from these columns back to free
-// rows. From row to row, a path moves up one level, towards level 0. Starting at the columns limits
-// the scan to vertices that lead to a free column. O(e sqrt(n)).
+// adjacent to a free column. It then augments along disjoint paths, which it searches backwards:
+// from the free columns adjacent to this level to free rows, which have level 0. On such a path,
+// each row is one level nearer to level 0 than the row before. Searching backwards visits only
+// vertices from which a path leads to a free column. The algorithm takes O(e sqrt(n)) time for e
+// edges.
 //
-// Duff and Wiberg add longer paths from the free columns beyond the last level. Such a path may
-// visit vertices without a level. Once it reaches a vertex with a level, it moves up one level at a
-// time, like all paths. It never moves down, so augmenting along it opens no shortcut: the next
-// phase still has more levels than this one, and the bound on the number of phases holds.
+// Duff and Wiberg add longer paths, from the free columns that the breadth-first search did not
+// reach. Such a path may visit rows without a level. Once it reaches a row with a level, it moves
+// towards level 0 one level at a time, and never away from it. So the edges that augmenting
+// reverses open no shortcut between levels: the next phase still has more levels than this one, and
+// the bound on the number of phases holds.
 class HopcroftKarp {
  public:
   HopcroftKarp(PartialMatching& s, HostArena& scratch)
@@ -32,7 +36,8 @@ class HopcroftKarp {
 
   // Returns the columns reached by the last search, which found no path.
   Bitmap run(bool duff_wiberg) {
-    // A phase that finds no path also ends the loop. Then the two directions of the graph differ.
+    // A phase that augments along no path also ends the loop. It occurs only if the two directions
+    // of the graph (by rows and by columns) differ.
     for (int32_t before = -1; find_levels() && s_.cardinality > before;) {
       before = s_.cardinality;
       for (int32_t k = 0; k < num_ends_; ++k) climb(ends_[k], last_level_);
@@ -45,11 +50,11 @@ class HopcroftKarp {
   }
 
  private:
-  static constexpr int32_t kNone = INT32_MAX;  // beyond the last level
+  static constexpr int32_t kNone = INT32_MAX;  // level of rows beyond the last level
 
   // Sets the levels of the rows, and lists in ends_ the free columns adjacent to the last level.
-  // Returns false if there are none. A column has the level of the row that first reached it; the
-  // row matched to the column has the next level.
+  // Returns false if the search reaches no free column. A column has the level of the row that
+  // first reached it; the row matched to the column has the next level.
   bool find_levels() {
     constexpr int32_t kAhead = 8;
     std::fill_n(level_, s_.n, kNone);
@@ -91,8 +96,8 @@ class HopcroftKarp {
   }
 
   // Searches depth first from the free column `root` back to a free row, and augments if it reaches
-  // one. `level` is the level of the first row to enter. Each row is entered at most once per
-  // phase.
+  // one. `level` is the level that the first row of the path must have; with kNone, any row will
+  // do. Each row is entered at most once per phase.
   void climb(int32_t root, int32_t level) {
     int32_t j = root;
     next_[j] = s_.col_ptr[j];
@@ -111,12 +116,13 @@ class HopcroftKarp {
     }
   }
 
-  // The level of the row that first reached the column of row i.
+  // The level of the row from which the search reached the column matched to row i. kNone if it did
+  // not reach this column.
   int32_t level_above(int32_t i) const { return level_[i] == kNone ? kNone : level_[i] - 1; }
 
   // Enters and returns the next neighbour of column j with this level; -1 if there is none left.
-  // With kNone, any neighbour will do: if no level reaches column j, all its neighbours are beyond
-  // the last level.
+  // With kNone, any neighbour will do: the breadth-first search has not reached column j, so all
+  // its neighbours are beyond the last level.
   int32_t next_row(int32_t j, int32_t level) {
     for (const int32_t end = s_.col_ptr[j + 1]; next_[j] < end;) {
       const int32_t i = s_.row_ind[next_[j]++];
@@ -140,15 +146,15 @@ class HopcroftKarp {
 
   PartialMatching& s_;
   int32_t* level_;  // [n]
-  int32_t* queue_;  // [n], the free rows first
-  int32_t* next_;   // [m], next edge that climb() tries from a column
-  int32_t* from_;   // [n], column from which climb() entered a row
+  int32_t* queue_;  // [n], rows in the order of the breadth-first search
+  int32_t* next_;   // [m], next edge that climb() tries from each column
+  int32_t* from_;   // [n], column from which climb() entered each row
   int32_t* ends_;   // [m], the free columns adjacent to the last level
   Bitmap seen_;     // [m], columns reached by the last breadth-first search
   Bitmap entered_;  // [n], rows entered in this phase
   int32_t num_ends_ = 0;
   int32_t last_level_ = 0;
-  bool more_ = false;  // true if there are rows beyond the last level
+  bool more_ = false;  // true if the search has reached rows beyond the last level
   Poll poll_;
 };
 

@@ -1,5 +1,6 @@
-// Parts that the multicore algorithms share: claims of columns, which keep searches disjoint, and
-// the list of free rows (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen, IPDPS 2012).
+// Classes that the multicore algorithms share: claims on columns, which keep concurrent searches
+// disjoint, and the list of free rows (Azad, Halappanavar, Rajamanickam, Boman, Khan and Pothen,
+// IPDPS 2012).
 #ifndef JAXMATCH_MATCHING_CPU_PARALLEL_H_
 #define JAXMATCH_MATCHING_CPU_PARALLEL_H_
 
@@ -11,13 +12,13 @@
 
 namespace jaxmatch::matching {
 
-// The columns claimed in a phase, for one thread.
+// The columns that searches have claimed in the current phase, for use by one thread.
 class Marks {
  public:
   Marks(int32_t count, HostArena& scratch) : count_(count), bits_(count, scratch) {}
   void next_phase() { bits_.clear_all(count_); }
-  // True for the first claim of column j in a phase. The search then owns the column, its row and
-  // their array entries.
+  // Returns true if no search has claimed column j in this phase. The calling search then owns the
+  // column, the row matched to it, and the array entries of both.
   bool claim(int32_t j) {
     if (bits_[j]) return false;
     bits_.set(j);
@@ -30,8 +31,8 @@ class Marks {
   Bitmap bits_;
 };
 
-// The columns claimed in a phase, for many threads. Searches of one phase exchange no data, so
-// relaxed order suffices.
+// The columns that searches have claimed in the current phase, for use by many threads. The
+// searches of a phase do not read each other's results, so relaxed memory order suffices.
 class Claims {
  public:
   Claims(int32_t count, HostArena& scratch)
@@ -49,11 +50,12 @@ class Claims {
 
  private:
   int32_t count_;
-  int32_t* phase_of_;  // [count], the last phase that claimed a column
+  int32_t* phase_of_;  // [count] the last phase in which each column was claimed
   int32_t phase_ = 0;
 };
 
-// The free rows of the current matching.
+// A list of the free rows that have edges. Rows matched later stay in it until drop_matched() or
+// keep() removes them.
 class FreeRows {
  public:
   FreeRows(const PartialMatching& s, HostArena& scratch)
@@ -68,8 +70,8 @@ class FreeRows {
   int32_t drop_matched() {
     return keep([&](int32_t k) { return s_.col4row[rows_[k]] < 0; });
   }
-  // Keeps only the rows at positions k with open(k). Returns how many rows of the old list are
-  // matched.
+  // Keeps only the rows at those positions k of the list for which open(k) is true. Returns how
+  // many rows of the old list are matched.
   template <class F>
   int32_t keep(F open) {
     int32_t left = 0, matched = 0;
@@ -87,7 +89,8 @@ class FreeRows {
   int32_t count_ = 0;
 };
 
-// Estimated cost of a search, for the thread pool; the actual cost is unknown in advance.
+// Rough duration of one search in nanoseconds, by which the thread pool decides how to divide the
+// searches among threads.
 constexpr double kSearchNs = 1000;
 
 }  // namespace jaxmatch::matching

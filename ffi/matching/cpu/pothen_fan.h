@@ -1,5 +1,5 @@
-// Pothen and Fan (ACM TOMS 1990) as improved by Duff, Kaya and Ucar (ACM TOMS 2011): depth-first
-// search with lookahead and fairness.
+// The algorithm of Pothen and Fan (ACM TOMS 1990) as improved by Duff, Kaya and Ucar (ACM TOMS
+// 2011): depth-first search with lookahead and fairness.
 #ifndef JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
 #define JAXMATCH_MATCHING_CPU_POTHEN_FAN_H_
 
@@ -11,11 +11,13 @@
 
 namespace jaxmatch::matching {
 
-// A phase searches from every free row, and its searches share no column. Lookahead: when a search
-// enters a row, it first looks for a free column. The columns it skips stay matched, so the
-// lookahead scans each edge at most once in all phases. Fairness: every other phase scans the edges
-// of rows backwards, so that searches do not fail in the same region each time. O(n e); in
-// practice, a few phases suffice. `Taken` is Marks for one thread, or Claims for many (P-PFP).
+// A phase searches from every free row. Its searches share no column. Lookahead: when a search
+// enters a row, it first looks for a free column among the row's neighbours. A matched column never
+// becomes free again. So each lookahead of a row starts where the row's previous lookahead stopped,
+// and all lookaheads together scan an edge at most once. Fairness: every other phase scans the
+// neighbours of rows in reverse order, so that searches do not fail in the same region each time.
+// The algorithm takes O(n e) time for n rows and e edges; in practice, a few phases suffice.
+// `Taken` is Marks for one thread, or Claims for many (the method P-PFP); see parallel.h.
 template <class Taken>
 class PothenFan {
  public:
@@ -77,7 +79,7 @@ class PothenFan {
     next_[i] = kBackwards ? s_.row_ptr[i + 1] : s_.row_ptr[i];
   }
 
-  // Lookahead: claims a free column of row i; -1 if there is none.
+  // Lookahead: claims and returns a free neighbour of row i; -1 if there is none.
   int32_t free_column(int32_t i) {
     for (const int32_t end = s_.row_ptr[i + 1]; ahead_[i] < end; ++ahead_[i]) {
       const int32_t j = s_.col_ind[ahead_[i]];
@@ -86,7 +88,8 @@ class PothenFan {
     return -1;
   }
 
-  // Claims the next column of row i not yet claimed in this phase; -1 if there is none.
+  // Claims and returns the next neighbour of row i that is not yet claimed in this phase; -1 if
+  // there is none.
   template <bool kBackwards>
   int32_t next_column(int32_t i) {
     if (kBackwards) {
@@ -106,9 +109,9 @@ class PothenFan {
   PartialMatching& s_;
   HostArena& scratch_;
   FreeRows free_rows_;
-  int32_t* ahead_;   // [n], the next edge of the lookahead
-  int32_t* next_;    // [n], the next edge of the search; backwards, one past it
-  int32_t* parent_;  // [m], the row from which a column was reached
+  int32_t* ahead_;  // [n], the next edge that the lookahead of each row scans
+  int32_t* next_;  // [n], the next edge that the search scans from each row; backwards, one past it
+  int32_t* parent_;  // [m], the row from which each column was reached
   Taken taken_;      // [m], columns claimed in this phase
 };
 

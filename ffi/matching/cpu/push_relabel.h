@@ -1,5 +1,6 @@
-// Push-relabel for bipartite matching (Goldberg and Tarjan, J. ACM 1988), in FIFO order and with
-// global relabelling, the best variant of Kaya, Langguth, Manne and Ucar (Comput. Oper. Res. 2013).
+// Push-relabel for bipartite matching (Goldberg and Tarjan, J. ACM 1988), with free rows in FIFO
+// order and global relabelling. This is the best variant in Kaya, Langguth, Manne and Ucar (Comput.
+// Oper. Res. 2013).
 #ifndef JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
 #define JAXMATCH_MATCHING_CPU_PUSH_RELABEL_H_
 
@@ -11,11 +12,11 @@
 
 namespace jaxmatch::matching {
 
-// A label is a lower bound on the length of an alternating path to a free column. A free row takes
-// its neighbour with the smallest label. This frees the row that was matched to the neighbour (a
-// double push), and the label of the neighbour rises. Labels never fall, so this terminates. After
-// every k (n + m) pushes, a breadth-first search from the free columns makes all labels exact. A
-// row without any path is then dropped.
+// The label of a vertex is a lower bound on the length of its alternating paths to free columns. A
+// free row is matched to its neighbour with the smallest label, and the row that had this neighbour
+// becomes free (a double push). The label of the neighbour rises. Labels never fall and are
+// bounded, so the algorithm terminates. After every k (n + m) pushes, a breadth-first search from
+// the free columns makes all labels exact. Rows without a path are then dropped.
 class PushRelabel {
  public:
   PushRelabel(PartialMatching& s, HostArena& scratch, double k)
@@ -30,7 +31,8 @@ class PushRelabel {
         queue_(scratch.take<int32_t>(s.m)),
         old_label_(scratch.take<int32_t>(s.m)) {}
 
-  // Returns null, or the columns reached by the last search if another method had to finish.
+  // Returns null. If Hopcroft and Karp's algorithm had to finish, returns the columns that its last
+  // search reached.
   Bitmap run() {
     for (int32_t i = 0; i < s_.n; ++i) {
       if (s_.col4row[i] < 0) activate(i);
@@ -51,11 +53,11 @@ class PushRelabel {
 
  private:
   static constexpr double kUsual = 0.5, kMost = 100;
-  // Far more than any graph needs. Without this limit, a graph whose two directions differ could
-  // take too long.
+  // Limit on global relabellings, far more than any graph needs. Without a limit, a graph whose two
+  // directions (by rows and by columns) differ could take too long.
   static constexpr int kMaxRelabels = 1000;
 
-  // A ring buffer: no row is in it twice.
+  // Appends row i to the ring buffer active_. No row is in it twice.
   void activate(int32_t i) {
     active_[end_] = i;
     end_ = end_ == s_.n ? 0 : end_ + 1;
@@ -67,7 +69,7 @@ class PushRelabel {
   }
 
   // Matches the free row i to its neighbour with the smallest label. Returns false if no neighbour
-  // has a path.
+  // has a path to a free column.
   bool push(int32_t i) {
     int32_t nearest = -1, label = unreachable_;
     for (int32_t k = s_.row_ptr[i]; k < s_.row_ptr[i + 1]; ++k) {
@@ -91,8 +93,9 @@ class PushRelabel {
     return true;
   }
 
-  // Sets labels to distances to the nearest free column. If the two directions of the graph agree,
-  // no label falls. If they differ, taking the maximum with the old labels prevents a fall.
+  // Sets the label of each vertex to its distance to the nearest free column. If the two directions
+  // of the graph agree, no label falls. If they differ, the maximum of old and new label keeps the
+  // labels of columns from falling.
   void relabel_all() {
     std::copy_n(col_label_, s_.m, old_label_);
     std::fill_n(row_label_, s_.n, unreachable_);
@@ -120,7 +123,7 @@ class PushRelabel {
 
   PartialMatching& s_;
   HostArena& scratch_;
-  const int32_t unreachable_;  // exceeds the length of any path
+  const int32_t unreachable_;  // label of vertices without a path, more than any path's length
   const int64_t interval_;     // pushes from one global relabelling to the next
   int32_t* row_label_;         // [n]
   int32_t* col_label_;         // [m]

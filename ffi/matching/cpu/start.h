@@ -1,4 +1,4 @@
-// Initial matchings: the caller's, the greedy one, and Karp and Sipser's.
+// Initial matchings: one given by the caller, a greedy one, and the one of Karp and Sipser.
 #ifndef JAXMATCH_MATCHING_CPU_START_H_
 #define JAXMATCH_MATCHING_CPU_START_H_
 
@@ -14,8 +14,8 @@ inline bool has_edge(const PartialMatching& s, int32_t row, int32_t col) {
   return std::find(s.col_ind + s.row_ptr[row], end, col) != end;
 }
 
-// Starts from the pairs of the caller's col4row that are edges. If several rows have the same
-// column, the lowest row keeps it. `start` may be null and is unchecked.
+// Starts from those pairs of the caller's col4row, `start`, that are edges. If several rows have
+// the same column, the lowest row keeps it. `start` may be null, and its entries are unchecked.
 inline void start_from(PartialMatching& s, const int32_t* start) {
   std::fill_n(s.col4row, s.n, -1);
   std::fill_n(s.row4col, s.m, -1);
@@ -29,7 +29,7 @@ inline void start_from(PartialMatching& s, const int32_t* start) {
   }
 }
 
-// Each free row takes its first free column.
+// Matches each free row to its first free neighbour, if it has one.
 inline void cheap_matching(PartialMatching& s) {
   for (int32_t i = 0; i < s.n; ++i) {
     if (s.col4row[i] >= 0) continue;
@@ -43,8 +43,9 @@ inline void cheap_matching(PartialMatching& s) {
   }
 }
 
-// Karp and Sipser (FOCS 1981): if a free vertex has exactly one free neighbour, matching the two is
-// optimal. If there is no such vertex, the next row takes its first free column.
+// Karp and Sipser (FOCS 1981): a free vertex with exactly one free neighbour is matched to it,
+// because some maximum matching of the free vertices contains this pair. If there is no such
+// vertex, the next free row takes its first free neighbour.
 class KarpSipser {
  public:
   KarpSipser(PartialMatching& s, HostArena& scratch)
@@ -73,7 +74,8 @@ class KarpSipser {
   }
 
  private:
-  // The number of free neighbours of each free vertex.
+  // Sets `degree` to the number of free neighbours of each free vertex, and to 0 for matched
+  // vertices.
   static void count_degrees(int32_t count, const int32_t* ptr, const int32_t* ind,
                             const int32_t* mate, const int32_t* other_mate, int32_t* degree) {
     for (int32_t v = 0; v < count; ++v) {
@@ -90,7 +92,8 @@ class KarpSipser {
     return -1;
   }
 
-  // Degrees only fall, so each becomes 1 at most once, and no vertex is pushed twice.
+  // Degrees only fall, so the degree of a vertex becomes 1 at most once, and no vertex is pushed
+  // twice.
   void push(int32_t vertex) { waiting_[end_++] = vertex; }
 
   void match_single() {
@@ -121,7 +124,7 @@ class KarpSipser {
   PartialMatching& s_;
   int32_t* row_degree_;
   int32_t* col_degree_;
-  int32_t* waiting_;  // [n + m], rows i, and columns j as ~j, in the order of pushes
+  int32_t* waiting_;  // [n + m] queue of vertices of degree 1: row i as i, column j as ~j
   int32_t begin_ = 0, end_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The state that all matching algorithms on the CPU share: a checked graph, whose rows are the side
-// that searches, and the current matching.
+// The state that all matching algorithms on the CPU share: a checked graph and the current
+// matching.
 #ifndef JAXMATCH_MATCHING_CPU_STATE_H_
 #define JAXMATCH_MATCHING_CPU_STATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace jaxmatch::matching {
 
-// Atomic accesses to entries that threads share.
+// Atomic accesses, with relaxed order, to array entries that threads share.
 inline int32_t load_relaxed(const int32_t* entry) {
   return __atomic_load_n(entry, __ATOMIC_RELAXED);
 }
@@ -23,15 +23,16 @@ inline int32_t exchange_relaxed(int32_t* entry, int32_t value) {
   return __atomic_exchange_n(entry, value, __ATOMIC_RELAXED);
 }
 
-// Searches start from rows. To search from columns, use transposed().
+// A graph and a matching of it. Algorithms search for augmenting paths from rows; to search from
+// columns, pass transposed().
 struct PartialMatching {
   int32_t n, m;
   const int32_t* row_ptr;
   const int32_t* col_ind;
   const int32_t* col_ptr;
   const int32_t* row_ind;
-  int32_t* col4row;  // [n], -1 where free
-  int32_t* row4col;  // [m], the same matching by columns
+  int32_t* col4row;  // [n] column of each row, -1 if the row is free
+  int32_t* row4col;  // [m] row of each column, -1 if the column is free
   int32_t cardinality;
 
   int32_t edges() const { return row_ptr[n]; }
@@ -39,14 +40,15 @@ struct PartialMatching {
     return {m, n, col_ptr, row_ind, row_ptr, col_ind, row4col, col4row, cardinality};
   }
 
-  // Other threads may read the column's entry concurrently.
+  // Other threads may read row4col[col] concurrently.
   void match(int32_t row, int32_t col) {
     col4row[row] = col;
     store_relaxed(row4col + col, row);
   }
 
-  // Augments along the path from the free column `col` up to the root of its tree: parent[c] is the
-  // row that reached column c. Does not update the cardinality.
+  // Augments along the path from the free column `col` up to the row at the root of its search
+  // tree. parent[c] is the row from which the search reached column c. Does not update the
+  // cardinality.
   void flip(int32_t col, const int32_t* parent) {
     while (col >= 0) {
       const int32_t row = parent[col];

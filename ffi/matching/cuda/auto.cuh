@@ -1,5 +1,5 @@
-// The method "auto" for one large graph: a greedy matching, then pushes for short augmenting paths,
-// then tree grafting for all other paths.
+// The method "auto" for one large graph on a GPU: a greedy matching, then pushes for short
+// augmenting paths, then tree grafting for all other paths.
 #ifndef JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 #define JAXMATCH_MATCHING_CUDA_AUTO_CUH_
 
@@ -14,9 +14,9 @@ struct AutoTuning {
   WorkSharingTuning work_sharing;
   int32_t highest = 16;
   int most_pushes = 16;
-  int32_t crowd = 32;        // up to this many paths in a phase, tree grafting continues alone
-  int relabels = 8;          // most relabellings
-  int relabel_pushes = 128;  // most pushes of a token between two relabellings
+  int32_t crowd = 32;        // no pushes after a phase that has found at most this many paths
+  int relabels = 8;          // most global relabellings
+  int relabel_pushes = 128;  // most pushes of a token after each relabelling
 };
 
 enum class Stage : int32_t { kBegin, kSolve, kEnd, kInvalid, kRescued };
@@ -32,7 +32,7 @@ __device__ inline bool begin_matching(MatchingGrid& grid, const MatchingState& s
       break;
     case MatchingInit::kKarpSipser:
       KarpSipser(grid, s).run(start != nullptr);
-      match_cheaply(grid, s);  // for vertices that lost all conflicts
+      match_cheaply(grid, s);  // for rows that gave up after too many attempts
       break;
     case MatchingInit::kCheap:
       match_cheaply(grid, s);
@@ -77,14 +77,16 @@ class AutoSolve {
     pushing().short_paths(tuning_.highest, tuning_.most_pushes);
     tree_grafting().begin();
   }
-  // Runs to the end, or for `phases` phases. Returns true if the matching is maximum.
+  // Runs `phases` phases, or to the end if `phases` is negative. Returns true if the matching is
+  // maximum.
   __device__ bool run(int64_t phases) {
     bool done = false;
     for (int32_t last = INT32_MAX; !done && phases != 0; --phases) {
       const int32_t found = tree_grafting().phase();
       done = found == 0;
-      // If trees block each other, every phase finds only about half of the remaining paths. Pushes
-      // have no such conflicts, as long as a thread reads most of a vertex's neighbours.
+      // If trees compete for the same targets, every phase finds only about half of the remaining
+      // paths. Pushes avoid this, but they read only kNeighbours neighbours of a vertex. So they
+      // are used if vertices have at most kNeighbours neighbours on average.
       const bool crowded = found > tuning_.crowd && found > last / 3;
       if (crowded && tuning_.relabels > 0 && s_.graph.capacity <= Pushing::kNeighbours * s_.side) {
         tree_grafting().write_mates();
@@ -115,7 +117,7 @@ class AutoSolve {
       if (tokens == 0 || tokens > last / 2) break;
       last = tokens;
     }
-    tuning_.relabels = 0;  // at most once per launch
+    tuning_.relabels = 0;  // push_with_labels() runs at most once per launch
   }
   __device__ Pushing pushing() const { return Pushing(grid_, s_, a(), b(), tuning_.work_sharing); }
   __device__ TreeGrafting tree_grafting() const {
@@ -127,8 +129,9 @@ class AutoSolve {
   AutoTuning tuning_;
 };
 
-// Solves to the end, or for `budget` rounds. `solver` has begin(), run(budget) and write_cover(). A
-// finished stage is not repeated; its results are written again.
+// Runs `budget` steps of `solver`, or to the end if `budget` is negative. `solver` has begin(),
+// run(budget) and write_cover(). A later call with the same control words does not repeat finished
+// stages, but it writes the results again.
 template <class Solver>
 __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s, Solver solver,
                                       const int32_t* start, MatchingInit init, int64_t budget) {
@@ -140,7 +143,8 @@ __device__ inline void solve_matching(MatchingGrid& grid, const MatchingState& s
   if (stage == Stage::kSolve && solver.run(budget)) stage = Stage::kEnd;
   bool proved = stage == Stage::kEnd && solver.write_cover();
   if constexpr (!std::is_same_v<Solver, AutoSolve>) {
-    // A fallback for methods whose races may lose a pair. Tree grafting loses none.
+    // A fallback for methods in which races between threads may lose a pair, so that they end with
+    // fewer pairs than possible. Tree grafting, which loses none, adds the missing pairs.
     AutoSolve rescue(grid, s, {});
     if (stage == Stage::kEnd && !proved) {
       rescue.begin();

@@ -1,5 +1,6 @@
-// Expansion step of a search for augmenting paths: claims the neighbours of some vertices for their
-// trees.
+// The expansion step of WorkSharingBfs, a breadth-first search that grows trees. It takes some
+// vertices of the trees, and adds each neighbour that is in no tree yet to the tree of the vertex
+// that claims it first.
 #ifndef JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
 #define JAXMATCH_MATCHING_CUDA_EXPAND_CUH_
 
@@ -9,22 +10,24 @@
 
 namespace jaxmatch::matching {
 
-// Publishes entries base .. base + count - 1 of the list for the block that waits on `slot`.
+// Offers entries base .. base + count - 1 of the list to the block that waits for offer number
+// `slot`.
 __device__ inline void publish(const MatchingState& s, int32_t slot, int32_t base, int32_t count) {
   const int64_t x = int64_t(count) << 32 | uint32_t(base);
   atomicExch(reinterpret_cast<unsigned long long*>(s.offers + slot), (unsigned long long)x);
 }
 
-// Destination of new entries: the block's stage in shared memory while there is room, else the end
-// of the list. During work sharing, entries at the end of the list are offered to other blocks.
+// Where a block puts the entries that it finds: into its stage, a buffer in shared memory, while
+// there is room; else at the end of the list in global memory. During work sharing, each entry put
+// into the list is offered to other blocks.
 struct FoundEntries {
   SearchEntry* stage;
   int room;
-  int32_t* staged;  // in shared memory: number of entries found, even if they did not fit
+  int32_t* staged;  // in shared memory: number of entries found, whether they fit or not
   int32_t* edges;   // in shared memory: number of edges of these entries
   SearchEntry* list;
   int32_t* listed;
-  const MatchingState* shared;  // null if entries need not be offered to other blocks
+  const MatchingState* shared;  // null if entries in the list are not offered to other blocks
 };
 
 __device__ inline void append_to_list(const SearchEntry& entry, const FoundEntries& out) {
@@ -36,8 +39,8 @@ __device__ inline void append_to_list(const SearchEntry& entry, const FoundEntri
   publish(*out.shared, take_place(&out.shared->control->offers), at, 1);
 }
 
-// Appends the entry of each lane with `claimed`. An entry with many neighbours is split into parts.
-// Every lane of a warp must call it.
+// Appends the entry of each lane for which `claimed` is true. An entry with more than kEntryEdges
+// neighbours is split into several. Every lane of a warp must call it.
 __device__ inline void append_entry(bool claimed, const SearchEntry& entry,
                                     const FoundEntries& out) {
   const unsigned claimants = __ballot_sync(kAllLanes, claimed);
@@ -55,7 +58,8 @@ __device__ inline void append_entry(bool claimed, const SearchEntry& entry,
     before = sum - parts;
     all = __shfl_sync(kAllLanes, sum, 31);
   }
-  // Clamped: the count only needs to exceed what fits.
+  // The clamp prevents overflow. Callers only ask whether the number of edges exceeds the room of a
+  // stage.
   const int edges = __reduce_add_sync(kAllLanes, claimed ? min(entry.degree, 1 << 14) : 0);
   int base = 0;
   if (lane == 0) {
@@ -77,9 +81,10 @@ __device__ inline void append_entry(bool claimed, const SearchEntry& entry,
   }
 }
 
-// Expands the entries held by the lanes of a warp, edge by edge. `rule` decides which trees grow
-// and how a claimed target is used: see TreeRule. If this warp is the only one with work (`alone`),
-// it claims without atomic operations, which take a third of the time of a short step.
+// A warp expands the entries `mine` of its lanes, edge by edge. `rule` decides which trees grow and
+// what happens with a claimed target (see TreeRule for an example). With `alone`, this warp is the
+// only one with work. It then claims targets without atomic operations, which would take a third of
+// the time of a short step.
 template <class Rule>
 __device__ inline void expand(const MatchingState& s, const Rule& rule, const int32_t* adj,
                               const SearchEntry& mine, const FoundEntries& out,
@@ -110,7 +115,8 @@ __device__ inline void expand(const MatchingState& s, const Rule& rule, const in
       rule.reach(u, root);
       claimed = false;
     }
-    // Other blocks may take over a vertex with many neighbours, so operations become atomic here.
+    // The parts of an entry with many neighbours may not fit into the stage and then go to other
+    // blocks. So claims are atomic from here on.
     if (alone && __any_sync(kAllLanes, claimed && target.degree > kEntryEdges)) {
       __syncwarp();
       alone = false;

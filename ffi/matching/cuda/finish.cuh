@@ -8,7 +8,8 @@
 
 namespace jaxmatch::matching {
 
-// The number of rows i with a mate j such that the mate of j is i. All threads get it.
+// The number of pairs on which both sides agree: rows i with a mate j whose mate is i. All threads
+// get the result.
 __device__ inline int32_t cardinality(MatchingGrid& grid, const MatchingState& s) {
   int32_t mine = 0;
   grid.each(s.graph.n, [&](int64_t i) {

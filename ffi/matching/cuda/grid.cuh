@@ -10,13 +10,13 @@
 
 namespace jaxmatch::matching {
 
-// Shared memory of a block, followed by the stages of WorkSharingBfs.
+// Shared memory of a block. The block's two stages (see WorkSharingBfs) follow it.
 struct alignas(16) MatchingShared {
   Tally total;
-  int staged, edges;  // numbers of found entries and of their edges
-  int begin, end;     // first found entry not searched yet; number of entries that fit
-  int base, count;    // a range of the list
-  int stop, idle;     // read by one thread, used by all
+  int staged, edges;  // number of entries that the block has found; number of their edges
+  int begin, end;     // first found entry not searched yet; result of WorkSharingBfs::fitting()
+  int base, count;    // first entry and length of a range of the list
+  int stop, idle;     // copies of the control word `stop` and of the number of idle blocks
   int sums[kMatchingThreads / 32];
 };
 extern __shared__ __align__(16) char matching_shared[];
@@ -32,8 +32,9 @@ __device__ inline void append_now(T* list, int32_t* count, T x) {
   list[take_place(count)] = x;
 }
 
-// Every lane holds a range [first, first + length). Calls f(owning lane, place, exists) for each
-// place of all ranges. The lanes take 32 places at a time, one each, and all lanes call f.
+// Every lane of a warp holds a range [first, first + length) of indices. Calls f(owning lane,
+// index, exists) for each index in each of the 32 ranges. The warp takes 32 indices at a time, one
+// per lane. All lanes call f together; `exists` is false for a lane without an index.
 template <class F>
 __device__ inline void each_edge(int32_t first, int32_t length, F f) {
   const int lane = MatchingGrid::lane();

@@ -1,6 +1,6 @@
-// The matching of Karp and Sipser (1981) on a GPU. A vertex with only one free neighbour is matched
-// to it, which is optimal. If there is no such vertex, a row takes its free neighbour of smallest
-// degree.
+// The matching of Karp and Sipser (1981) on a GPU. A free vertex with exactly one free neighbour is
+// matched to it, because some maximum matching of the free vertices contains this pair. If there is
+// no such vertex, a row takes the free neighbour that has the fewest free neighbours.
 #ifndef JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 #define JAXMATCH_MATCHING_CUDA_KARP_SIPSER_CUH_
 
@@ -10,15 +10,16 @@
 
 namespace jaxmatch::matching {
 
-// Rows are numbered before columns. degree[x] is at least the number of free neighbours of x, and
-// equal to it when no update is pending. So matches of degree-one vertices never conflict, unless
-// two vertices have only each other.
+// Vertices are numbered rows first: column j has number n + j. The degree of a free vertex is at
+// least the number of its free neighbours, and equal to it when no update is pending. So a vertex
+// of degree one has at most one free neighbour. If several such vertices share this neighbour, one
+// of them gets it, and the others have no free neighbour any more.
 class KarpSipser {
  public:
   __device__ KarpSipser(MatchingGrid& grid, const MatchingState& s)
       : grid_(grid), s_(s), n_(s.graph.n), vertices_(s.graph.n + s.graph.m) {}
 
-  // `given`: there is an initial matching.
+  // `given`: some vertices are matched already.
   __device__ void run(bool given) {
     grid_.each(vertices_,
                [&](int64_t x) { s_.degree[x] = edges(x).count + (free(int32_t(x)) ? 0 : kGone); });
@@ -41,14 +42,14 @@ class KarpSipser {
   }
 
  private:
-  static constexpr int kBatch = 8;              // loads that one thread issues together
-  static constexpr int kThreadNeighbours = 64;  // neighbours that one thread updates
-  static constexpr int kTries = 64;          // attempts while other threads match the same vertices
-  static constexpr int32_t kGone = 1 << 29;  // added to the degree of a matched vertex
+  static constexpr int kBatch = 8;              // number of loads that a thread issues together
+  static constexpr int kThreadNeighbours = 64;  // most neighbours that one thread updates
+  static constexpr int kTries = 64;             // most attempts of a thread to match a vertex
+  static constexpr int32_t kGone = 1 << 29;     // added to the degree of a matched vertex
 
   struct Edges {
     const int32_t* adj;
-    int32_t count, base;  // neighbour k is base + adj[k]
+    int32_t count, base;  // neighbour k has number base + adj[k]
   };
   __device__ Edges edges(int64_t x) const {
     const BipartiteCsr& g = s_.graph;
@@ -65,9 +66,10 @@ class KarpSipser {
     append_now(s_.queue + queued_, &grid_.tally()->count, x);
   }
 
-  // Decrements the degrees of the neighbours of a vertex that is no longer free. Neighbours whose
-  // degree becomes one go into the queue, except the last one, which is returned in `next`. If
-  // there are many neighbours, warps update them after the next barrier.
+  // Decrements the degrees of the neighbours of vertex x, which is no longer free. Neighbours whose
+  // degree becomes one go into the queue, except the last of them, which is returned in `next`.
+  // (With a null `next`, no neighbour goes into the queue.) If x has many neighbours, they are only
+  // listed, and finish_leaving() updates them after the next barrier.
   __device__ void leave(int32_t x, int32_t* next) const {
     const Edges e = edges(x);
     if (e.count > kThreadNeighbours) {
@@ -90,8 +92,8 @@ class KarpSipser {
       }
     }
   }
-  // Updates the neighbours that leave() has left to warps. Returns the number of vertices put into
-  // the queue.
+  // Decrements the degrees of the neighbours that leave() has listed, with one warp for each of the
+  // `parts` entries of the list. Returns the number of vertices that it put into the queue.
   __device__ int32_t finish_leaving(int32_t parts) const {
     if (parts == 0) return 0;
     for (int32_t p = grid_.warp(); p < parts; p += grid_.warps()) {
@@ -106,7 +108,7 @@ class KarpSipser {
     return grid_.barrier_reduce().count;
   }
 
-  // Matches x and y if both are still free.
+  // Matches x and y if both are still free. Returns whether it did.
   __device__ bool match(int32_t x, int32_t y) const {
     if (atomicCAS(mate(x), kFreeVertex, kBusyVertex) != kFreeVertex) return false;
     if (atomicCAS(mate(y), kFreeVertex, own_number(x)) != kFreeVertex) {
@@ -137,14 +139,16 @@ class KarpSipser {
     return best;
   }
 
-  // Matches vertex x of degree one, then a vertex whose degree falls to one as a result, and so on.
+  // Matches vertex x, of degree one, to its free neighbour. Continues with a vertex whose degree
+  // has fallen to one as a result, and so on.
   __device__ void follow(int32_t x) const {
     while (x >= 0) {
       int32_t next = -1;
       for (int tries = 0; tries < kTries; ++tries) {
         int32_t least;
         const int32_t y = least_neighbour(edges(x), least);
-        // If two vertices have only each other, only the row's thread matches them.
+        // If a row and a column are each other's only free neighbour, the thread of the row matches
+        // them.
         if (y < 0 || (x >= n_ && least == 1)) return;
         if (!free(x)) return;
         if (!match(x, y)) continue;
@@ -163,7 +167,8 @@ class KarpSipser {
     }
     queued_ = first;
   }
-  // Ends a round at a barrier. Returns the number of vertices put into the queue.
+  // Ends a round at a barrier. Returns the number of vertices that the round has put into the
+  // queue.
   __device__ int32_t finish_round() {
     const Tally left = grid_.barrier_reduce();
     queued_ += left.count;

@@ -1,4 +1,4 @@
-// Batches of small graphs: one block per graph, with matching and trees in shared memory.
+// Small graphs: one block per graph, with matching and search trees in shared memory.
 #ifndef JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
 #define JAXMATCH_MATCHING_CUDA_ONE_BLOCK_CUH_
 
@@ -9,8 +9,9 @@
 
 namespace jaxmatch::matching {
 
-// Disjoint trees grow from all free rows at once, level by level, as for large graphs; the matching
-// is augmented along each path found. The vertices reached by the last search give the cover.
+// Disjoint trees grow from all free rows at once, level by level, as for large graphs. The matching
+// is then augmented along each path found. Both steps are repeated until no tree finds a path. The
+// vertices reached by the last search determine the vertex cover.
 class SmallMatching {
  public:
   static constexpr int64_t bytes(int64_t n, int64_t m) { return 4 * (4 * n + 3 * m + 8); }
@@ -116,8 +117,8 @@ class SmallMatching {
     for (int k = threadIdx.x; k < count; k += blockDim.x) f(k);
   }
 
-  // Keeps the pairs of `start` that are edges. If several rows have the same column, the lowest row
-  // keeps it.
+  // Keeps those pairs of the caller's col4row, `start`, that are edges. If several rows have the
+  // same column, the lowest row keeps it.
   __device__ void take_over(const int32_t* start) {
     each(g_.n, [&](int i) {
       const int32_t j = start[i];

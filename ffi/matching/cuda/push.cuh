@@ -1,4 +1,5 @@
-// Finds augmenting paths of a large matching by asynchronous pushes.
+// Finds augmenting paths of a large matching by asynchronous pushes. Paths lead from free vertices
+// of one side of the graph (a: rows or columns) to free vertices of the other side (b).
 #ifndef JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 #define JAXMATCH_MATCHING_CUDA_PUSH_CUH_
 
@@ -6,8 +7,9 @@
 
 namespace jaxmatch::matching {
 
-// Search rule of global relabelling: the height of a vertex of side b is its distance in pairs from
-// a free vertex of side b. Free vertices of side a become tokens when they are reached.
+// The search rule (see WorkSharingBfs) of a global relabelling. The height of a vertex of side b is
+// the number of matched pairs on a shortest alternating path from it to a free vertex of side b.
+// When the search reaches a free vertex of side a, this vertex becomes a token: it will push.
 struct HeightRule {
   const MatchingState& s;
 
@@ -20,13 +22,14 @@ struct HeightRule {
 };
 
 // Asynchronous push-relabel (Deveci, Kaya, Ucar and Catalyurek 2013). A token is a free vertex of
-// side a. A thread matches it to its lowest neighbour, then continues with the vertex that was
-// matched to this neighbour, until it takes a free neighbour. A height estimates the number of
-// pushes to a free vertex. Races leave wrong estimates, which only cost time.
+// side a. A thread matches it to its neighbour of smallest height, then continues with the vertex
+// that was matched to this neighbour, until it takes a free neighbour. The height of a vertex
+// estimates how many pushes lead from it to a free vertex. Races between threads may leave wrong
+// heights, which only cost time.
 //
-// During pushes, only the mates of side b are stored, and they are exchanged atomically. So at most
-// one neighbour has a vertex of side a as its mate, and no thread holds this vertex at the same
-// time.
+// During pushes, only the mates of side b are stored, and they are exchanged atomically. So no
+// vertex of side a is the mate of two vertices, and none is a mate while a thread holds it as a
+// token.
 class Pushing {
  public:
   static constexpr int kNeighbours = 16;  // most neighbours of a vertex that a push reads
@@ -35,8 +38,8 @@ class Pushing {
                      WorkSharingTuning tuning)
       : grid_(grid), s_(s), a_(a), b_(b), tuning_(tuning) {}
 
-  // Finds short paths: all free vertices of side a push. Heights start at 0 or 1, and pushes avoid
-  // neighbours of height `highest` or more.
+  // Finds short paths: all free vertices of side a push. Heights start at 0 for free vertices and
+  // at 1 for matched ones. Pushes avoid neighbours of height `highest` or more.
   __device__ void short_paths(int32_t highest, int most_pushes) {
     grid_.each(b_.count, [&](int64_t u) { s_.height[u] = b_.mate[u] >= 0 ? 1 : 0; });
     grid_.each(a_.count, [&](int64_t v) {
@@ -47,8 +50,8 @@ class Pushing {
     push(grid_.barrier_reduce().count, highest, most_pushes);
   }
 
-  // Global relabelling: a search sets the heights, until it is complete or has reached `goal`
-  // tokens. These tokens then push. Returns their number.
+  // Global relabelling: a search sets the heights, until it is complete or has reached `goal` free
+  // vertices of side a. The free vertices that it has reached then push. Returns their number.
   __device__ int32_t relabel_and_push(int32_t goal, int most_pushes) {
     const int32_t tokens = relabel(goal);
     if (tokens > 0) push(tokens, kUnknown, most_pushes);
@@ -98,7 +101,7 @@ class Pushing {
         // Scans start at a pseudorandom neighbour, different for each token and push, to reduce
         // conflicts.
         const uint32_t dice = uint32_t(v) * 2654435761u + uint32_t(pushes) * 40503u;
-        if (degree == 0) break;  // the two directions of the graph differ
+        if (degree == 0) break;  // the two directions of the graph (by rows, by columns) differ
         const int32_t skip = int32_t((dice >> 8) % uint32_t(degree));
         int32_t second;
         const int32_t u = lowest_neighbour(first, degree, skip, highest, second);
@@ -110,8 +113,8 @@ class Pushing {
     });
     grid_.barrier_reduce();
   }
-  // Returns the lowest of up to kNeighbours neighbours, counted cyclically from number `skip` on.
-  // Sets `second` to the second lowest height.
+  // Returns the neighbour of smallest height below `highest`, or -1. Looks at up to kNeighbours
+  // neighbours, cyclically from number `skip` on. Sets `second` to the second smallest height.
   __device__ int32_t lowest_neighbour(int32_t first, int32_t degree, int32_t skip, int32_t highest,
                                       int32_t& second) const {
     const int32_t looks = min(degree, kNeighbours);

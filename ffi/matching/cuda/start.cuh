@@ -1,5 +1,5 @@
-// Start of a large matching on a GPU: checks the graph, keeps a given matching, and extends it
-// greedily.
+// Initialisation of a large matching on a GPU: checks the graph, keeps a given matching, and
+// extends it greedily.
 #ifndef JAXMATCH_MATCHING_CUDA_START_CUH_
 #define JAXMATCH_MATCHING_CUDA_START_CUH_
 
@@ -45,8 +45,8 @@ __device__ inline void clear_mates(MatchingGrid& grid, const MatchingState& s) {
   grid.each(s.graph.m, [&](int64_t j) { s.row4col[j] = kFreeVertex; });
 }
 
-// Keeps the pairs of `start` that are edges. If several rows have the same column, the lowest row
-// keeps it.
+// Keeps those pairs of the caller's col4row, `start`, that are edges. If several rows have the same
+// column, the lowest row keeps it.
 __device__ inline void take_over(MatchingGrid& grid, const MatchingState& s, const int32_t* start) {
   const BipartiteCsr& g = s.graph;
   int32_t* const claim = s.height;  // the lowest row that claims each column
@@ -88,8 +88,8 @@ __device__ inline void match_cheaply(MatchingGrid& grid, const MatchingState& s)
   grid.barrier_reduce();
 }
 
-// Free vertices of side a with `least` to `most` neighbours take a free neighbour of low degree
-// among their first kNeighbours.
+// Each free vertex of side a that has `least` to `most` neighbours takes one of its first
+// kNeighbours neighbours: a free one that has few neighbours itself.
 template <int kNeighbours>
 __device__ inline void match_by_degree(MatchingGrid& grid, MatchingSide a, MatchingSide b,
                                        int32_t least, int32_t most) {

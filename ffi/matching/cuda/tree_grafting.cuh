@@ -1,6 +1,6 @@
-// The last stage of "auto" grows disjoint trees from all free vertices of one side at once. A tree
-// is kept from phase to phase until it reaches a free vertex of the other side (Azad, Buluc and
-// Pothen 2017).
+// The last stage of "auto" grows disjoint trees from all free vertices of one side (a: rows or
+// columns) at once. A tree is kept from phase to phase until it reaches a free vertex of the other
+// side (b). (Azad, Buluc and Pothen 2017.)
 #ifndef JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 #define JAXMATCH_MATCHING_CUDA_TREE_GRAFTING_CUH_
 
@@ -9,7 +9,8 @@
 
 namespace jaxmatch::matching {
 
-// Search rule: a tree has one root and stops growing at the first free target it reaches.
+// The search rule (see WorkSharingBfs) of tree grafting: a tree has one root and stops growing at
+// the first free target (vertex of side b) that it reaches.
 struct TreeRule {
   const MatchingState& s;
 
@@ -25,9 +26,10 @@ struct TreeRule {
   __device__ int32_t pass_on(int32_t root, const SearchTarget&) const { return root; }
 };
 
-// Every vertex of a tree is in the list, with its root. A target has a parent if and only if it is
-// in a tree, and trees share no target. If a phase finds no path, all neighbours of all trees are
-// in trees, so the matching is maximum.
+// Every vertex of side a that is in a tree has an entry in the list, with the tree's root. A target
+// has a parent if and only if it is in a tree, and trees share no target. If a phase finds no path,
+// all neighbours of the trees' vertices of side a are matched and in trees themselves. So there is
+// no augmenting path, and the matching is maximum.
 class TreeGrafting {
  public:
   __device__ TreeGrafting(MatchingGrid& grid, const MatchingState& s, MatchingSide a,
@@ -39,8 +41,8 @@ class TreeGrafting {
         b_(b),
         bfs_(grid, s, TreeRule{s}, a.adj, tuning) {}
 
-  // Makes each free vertex of side a a root. The matching is read from the mates of side b, and
-  // those of side a are rewritten.
+  // Reads the matching from the mates of side b and rewrites the mates of side a. Makes each free
+  // vertex of side a a root.
   __device__ void begin() {
     grid_.each(a_.count, [&](int64_t v) {
       a_.mate[v] = kFreeVertex;
@@ -82,7 +84,7 @@ class TreeGrafting {
     grid_.barrier_reduce();
   }
 
-  // Copies the mates found by the search to both sides.
+  // Copies the mates of the targets to the arrays of both sides.
   __device__ void write_mates() {
     grid_.each(a_.count, [&](int64_t v) { a_.mate[v] = kFreeVertex; });
     grid_.barrier_reduce();
@@ -93,8 +95,9 @@ class TreeGrafting {
     });
     grid_.barrier_reduce();
   }
-  // Writes the cover: the vertices of side b in trees, and the mates of the other vertices of side
-  // b. If no free vertex of side b has an edge, the cover is all matched vertices of side b.
+  // Writes the vertex cover: the vertices of side b in trees, and the mates of the other vertices
+  // of side b. If no free vertex of side b has an edge, the cover is all matched vertices of side
+  // b.
   __device__ void write_cover(bool* a_cover, bool* b_cover) {
     const bool all_of_b = load_l2(&c_.targets) == 0;
     grid_.each(b_.count, [&](int64_t u) {
@@ -123,7 +126,8 @@ class TreeGrafting {
  private:
   __device__ static int32_t load_l2(const int32_t* at) { return __ldcg(at); }
 
-  // Along the path from each leaf to its root, every target takes the mate of its parent.
+  // Along the path from each leaf (the free target that a tree has reached) to its root, every
+  // target takes over the mate of its parent. The target next to the root takes the root.
   __device__ void augment() {
     grid_.each(load_l2(&c_.found), [&](int64_t k) {
       const int32_t root = __ldcg(s_.found + k), leaf = __ldcg(s_.leaf + root);
@@ -140,8 +144,8 @@ class TreeGrafting {
     grid_.barrier_reduce();
   }
 
-  // Keeps the trees that have found no path, to search them again. Releases the targets of the
-  // other trees, so that the kept trees can claim them.
+  // Keeps the trees that have found no path, so that the next phase searches from them again.
+  // Releases the targets of the other trees, so that the kept trees can claim them.
   __device__ void keep_trees() {
     const SearchEntry* const from = bfs_.list();
     const int32_t turn = load_l2(&c_.turn), entries = load_l2(&c_.entries),

@@ -1,5 +1,9 @@
 // A breadth-first search from many vertices by all blocks of a launch: level by level while levels
 // are large, then asynchronously with work sharing between blocks.
+//
+// The search keeps a list of entries (SearchEntry: neighbours to scan) in global memory. Each block
+// has two stages, buffers in shared memory: one holds entries to search, the other takes the
+// entries found.
 #ifndef JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
 #define JAXMATCH_MATCHING_CUDA_WORK_SHARING_BFS_CUH_
 
@@ -8,17 +12,18 @@
 namespace jaxmatch::matching {
 
 #ifndef JAXMATCH_EMULATED
-constexpr int kStaged = 3072;  // entries in each of a block's two stages: to search, and found
+constexpr int kStaged = 3072;  // capacity of each of a block's two stages, in entries
 #endif
 constexpr int64_t kMatchingSharedBytes = sizeof(MatchingShared) + 2 * kStaged * sizeof(SearchEntry);
 
 struct WorkSharingTuning {
-  int narrow = 131072;  // up to this many entries, blocks search asynchronously
-  int patience = 150;   // microseconds without success after which a search ends
-  int share = 64;       // least number of entries that one block offers to another
+  int narrow = 131072;  // largest level, in entries, that blocks search asynchronously
+  int patience = 150;   // microseconds after the last success until a search ends
+  int share = 64;       // smallest number of entries that one block offers to another
 };
 
-// Ends a search when `goal` successes are reached, or some time after the last success.
+// Ends a search when it has `goal` successes, or some time after its last success. A success is a
+// path found, or a free vertex reached (see the search rule).
 class Patience {
  public:
   __device__ Patience(int microseconds, int32_t goal) {
@@ -35,14 +40,15 @@ class Patience {
   }
 
  private:
-  static constexpr int64_t kCycles = 1700;  // clock cycles of about a microsecond
+  static constexpr int64_t kCycles = 1700;  // clock cycles in about a microsecond
 
   int64_t patience_, since_;
   int32_t goal_, found_ = 0;
 };
 
-// The list begins with the start entries; entries found are appended. `rule` counts successes in
-// control->found.
+// The list begins with the entries to start from; entries found are appended. `rule`, the search
+// rule (for example TreeRule), decides which trees grow and what happens with a claimed target. It
+// counts successes in control->found.
 template <class Rule>
 class WorkSharingBfs {
  public:
@@ -50,10 +56,10 @@ class WorkSharingBfs {
                             const int32_t* adj, WorkSharingTuning tuning)
       : grid_(grid), s_(s), c_(*s.control), rule_(rule), adj_(adj), tuning_(tuning) {}
 
-  // Searches from the first `roots` entries, until no entry is left or `goal` successes are
-  // reached. control->entries is then the length of the list.
+  // Searches from the first `roots` entries of the list, until no entry is left or Patience ends
+  // the search. Sets control->entries to the length of the list.
   __device__ void run(int32_t roots, int32_t goal) {
-    // Below, the entries are divided among the blocks, and each share must fit into a stage.
+    // work_sharing() divides the entries among the blocks, and each share must fit into a stage.
     const int32_t narrow = min(tuning_.narrow, int(gridDim.x) * kStaged);
     int32_t first = 0, last = roots;
     while (last - first > narrow) {
@@ -80,7 +86,8 @@ class WorkSharingBfs {
     char* const stages = matching_shared + sizeof(MatchingShared);
     return reinterpret_cast<SearchEntry*>(stages) + which * kStaged;
   }
-  // Joins both stages into one, which flush() then copies to a list.
+  // Joins both stages of the block into one empty stage, which append_entry() fills. flush() copies
+  // the stage to `list`.
   __device__ FoundEntries staging(SearchEntry* list, int32_t* listed) const {
     __syncthreads();
     if (threadIdx.x == 0) in_block().staged = 0;
@@ -104,7 +111,8 @@ class WorkSharingBfs {
   }
 
  private:
-  // Searches all entries of a level; returns the number of entries found.
+  // Searches entries [first, last) of the list, which form one level. Returns the number of entries
+  // found.
   __device__ int32_t level(int32_t first, int32_t last) {
     SearchEntry* const entries = list();
     FoundEntries out = staging(entries + last, &grid_.tally()->count);
@@ -121,8 +129,9 @@ class WorkSharingBfs {
     return grid_.barrier_reduce().count;
   }
 
-  // Each block searches the entries that it finds itself, and offers some of them to idle blocks.
-  // An idle block draws a ticket and waits for the offer with the ticket's number.
+  // Divides entries [first, last) of the list among the blocks. Each block then also searches the
+  // entries that it finds, and offers some of them to idle blocks. An idle block draws a ticket and
+  // waits for the offer with the ticket's number.
   __device__ void work_sharing(int32_t first, int32_t last, int32_t goal) {
     MatchingShared& b = in_block();
     const int32_t share = max(tuning_.share, (last - first + int(gridDim.x) - 1) / int(gridDim.x));
@@ -138,7 +147,8 @@ class WorkSharingBfs {
     bool stop = false;
     while (!stop) {
       if (begin == end) {
-        // Go to the next level of this block's trees.
+        // Continue with the entries that this block has found, or else with an offer of another
+        // block.
         if (staged == 0) {
           end = wait_for_offer(stage(now));
           if (end == 0) break;
@@ -147,7 +157,7 @@ class WorkSharingBfs {
           begin = 0;
         } else {
           now = 1 - now;
-          begin = b.begin;  // entries before it have been searched
+          begin = b.begin;  // search_few() has searched the entries before it
           end = staged;
           edges = b.edges;
           listed = false;
@@ -198,11 +208,11 @@ class WorkSharingBfs {
         const int kept = offer(stage(1 - now) + b.begin, waiting, b.idle, crowded);
         staged -= waiting - kept;
       }
-      __syncthreads();  // all threads have read the count
+      __syncthreads();  // all threads have read b.staged
       if (threadIdx.x == 0) b.staged = staged;
       __syncthreads();
     }
-    // The entries found last are not in the list yet.
+    // If the search was stopped, the entries found last are not in the list yet.
     if (staged > 0) {
       if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, staged);
       __syncthreads();
@@ -210,11 +220,11 @@ class WorkSharingBfs {
     }
     grid_.barrier_reduce();
   }
-  static constexpr int kFew = 32, kFewEdges = 96;  // limits of search_few()
+  static constexpr int kFew = 32, kFewEdges = 96;  // limits for search_few()
   static constexpr int kRoom =
-      kStaged / 2;  // least space for the entries of a round; exceeds what one entry can add
+      kStaged / 2;  // entries that a round must have room for; more than one entry adds
 
-  // The number of leading entries with at most `room` neighbours in total.
+  // Returns the largest k such that the first k entries have at most `room` neighbours together.
   __device__ int fitting(const SearchEntry* entries, int count, int room) {
     MatchingShared& b = in_block();
     const int at = threadIdx.x, lane = grid_.lane(), warp = at / 32;
@@ -242,9 +252,9 @@ class WorkSharingBfs {
     }
     __syncthreads();
   }
-  // One warp searches level after level, while there is little to search. Afterwards,
-  // in_block().begin is the first found entry that has not been searched, and in_block().edges
-  // counts the edges from there on.
+  // One warp searches level after level, while there is little to search. Sets in_block().begin to
+  // the first found entry that it has not searched, and in_block().edges to the number of
+  // neighbours of the entries from there on.
   __device__ void search_few(const SearchEntry* entries, int count, const FoundEntries& out,
                              Patience& patience, bool alone) {
     MatchingShared& b = in_block();
@@ -269,8 +279,8 @@ class WorkSharingBfs {
     }
     if (grid_.lane() == 0) b.begin = begin;
   }
-  // Offers entries at the end of the stage to `idle` blocks, or the whole stage with `all`. Returns
-  // the number of entries kept.
+  // Offers entries at the end of the stage to `idle` blocks. With `all`, offers the whole stage.
+  // Returns the number of entries kept.
   __device__ int offer(const SearchEntry* entries, int count, int idle, bool all) {
     MatchingShared& b = in_block();
     int offers = min(max(idle, 0), count / tuning_.share - 1);
@@ -281,7 +291,7 @@ class WorkSharingBfs {
       offers = (count + size - 1) / size;
     }
     const int kept = all ? 0 : count - offers * size;
-    __syncthreads();  // all threads have read the base
+    __syncthreads();  // all threads have read b.base
     if (threadIdx.x == 0) b.base = atomicAdd(&c_.entries, count - kept);
     __syncthreads();
     copy(list() + b.base, entries + kept, count - kept);

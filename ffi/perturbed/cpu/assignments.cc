@@ -13,12 +13,12 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-constexpr double kNoiseNs = 1;  // approximate time of one number
+constexpr double kNoiseNs = 1;  // approximate time of generating one noise value, in ns
 
 // The number of pilots: samples of a problem that are solved first. The mean of their duals is a
-// warm start for all other samples. If noise is a tenth as strong as the costs, the other samples
-// then take half the time. If it is as strong as the costs, they take little less. The mean of
-// fewer duals, or the duals without noise, would be a worse start.
+// warm start for all other samples. With noise a tenth as strong as the costs, this halves the time
+// of the other samples; with noise as strong as the costs, it saves little. The mean duals of fewer
+// pilots, or the duals of the problem without noise, would be a worse start.
 constexpr int64_t kPilots = 8;
 
 // Memory of one thread, reused for successive samples.
@@ -38,7 +38,8 @@ struct Scratch {
   bool is_there() const { return floats && row4col; }
 };
 
-// Writes the noisy costs of one sample, in the layout of the solver.
+// Writes the noisy costs of one sample to scratch.noisy, in the layout that the solver expects, and
+// its noisy unmatched costs to scratch.leave.
 void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratch& scratch) {
   const NoiseStream& stream = o.stream[b];
   const float* cost = o.cost + b * o.entries;
@@ -49,8 +50,8 @@ void perturb(const PerturbedOperands& o, int64_t b, int64_t sample, const Scratc
     for (int64_t k = 0; k < o.entries; ++k) out[k] = cost[k] + strength * out[k];
     return;
   }
-  // Moves the last column to `leave` and closes the gaps in place. No write overwrites an entry
-  // that is still to be read.
+  // Moves the last column to `leave`, and closes the gaps between the rows in place. No write
+  // overwrites an entry that is still to be read.
   for (int64_t i = 0; i < o.n; ++i) {
     for (int64_t j = 0; j < o.m; ++j) {
       out[i * o.m + j] = cost[i * o.width + j] + strength * out[i * o.width + j];
@@ -89,8 +90,9 @@ bool solve_sample(const PerturbedOperands& o, int64_t b, int64_t sample, SolveAs
   return true;
 }
 
-// Averages the duals of each problem's pilots. The means move to the front of `duals`. If a pilot
-// was not solved, the means of its problem are NaN, and the solver ignores them as a start.
+// Averages the duals of each problem's pilots. The means, [batch, m], overwrite the front of
+// `duals`. If a pilot could not be solved, its duals are NaN, and so are the means of its problem.
+// The solver then ignores them.
 void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   for (int64_t b = 0; b < o.batch; ++b) {
     const float* each = duals + b * pilots * o.m;
@@ -102,7 +104,7 @@ void average_duals(const PerturbedOperands& o, int64_t pilots, float* duals) {
   }
 }
 
-// Counts how often each pair was chosen.
+// Counts how often each pair of problem b was chosen.
 void count_pairs(const PerturbedOperands& o, int64_t b) {
   float* total = o.total + b * o.entries;
   for (int64_t k = 0; k < o.entries; ++k) total[k] = 0;
@@ -165,7 +167,7 @@ ffi::Error Perturbed(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
   return ffi::Error::Success();
 }
 
-// Writes the noise of several samples of each problem: [batch, samples, entries].
+// Writes the noise of several samples of each problem, in the shape [batch, samples, entries].
 ffi::Error MakeNoise(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream,
                      ffi::Result<ffi::Buffer<ffi::F32>> out, ffi::Dictionary attributes) {
   Attributes given("jaxmatch_noise", attributes);

@@ -1,4 +1,5 @@
-// The target jaxmatch_perturbed_jvp on CPU: the derivative of a mean of assignments under noise.
+// The target jaxmatch_perturbed_jvp on CPU: the derivative of the mean of assignments under noise,
+// along a tangent.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -11,11 +12,12 @@
 namespace jaxmatch::perturbed {
 namespace {
 
-// Divides the samples of a problem into parts. One thread sums each part. The parts depend on the
-// shape only, so that the order of additions is the same on all machines. There are at most 64
-// partial sums in total, or one for each problem if there are more problems.
+// Divides the samples of each problem into parts: ranges of samples, each of which one thread sums.
+// The division depends on the shape only, so that the order of additions is the same on all
+// machines. All problems together have at most 64 parts, or one part each if there are more than 64
+// problems.
 struct Parts {
-  int64_t count, samples;  // parts of a problem; samples of a part
+  int64_t count, samples;  // parts per problem; samples per part
 
   explicit Parts(const JvpOperands& o) {
     const int64_t wanted = std::max<int64_t>(1, std::min(64 / o.batch, o.samples / 8));
@@ -24,8 +26,8 @@ struct Parts {
   }
 };
 
-// Adds the derivative of samples [first, last) to `sum`. The term -by_solutions r <g_s, d> is left
-// to add_parts().
+// Adds the terms of samples [first, last) to `sum` (see JvpOperands), except the terms
+// -by_solutions r <g_s, d>, which add_parts() adds. `scores` is scratch memory.
 void add_samples(const JvpOperands& o, int64_t b, int64_t first, int64_t last, float* scores,
                  float* sum) {
   const NoiseLoops& loops = noise_loops(o.noise);
@@ -53,7 +55,8 @@ void add_samples(const JvpOperands& o, int64_t b, int64_t first, int64_t last, f
   }
 }
 
-// Adds the partial sums and the term of the reference to the jvp.
+// Adds to the jvp of problem b, which holds the sum of the first part, the sums of its other parts
+// (`sums`) and the terms -by_solutions r <g_s, d> of all samples.
 void add_parts(const JvpOperands& o, int64_t b, const Parts& parts, const float* sums) {
   float* jvp = o.jvp + b * o.entries;
   const float* reference = o.reference + b * o.entries;
@@ -74,7 +77,8 @@ ffi::Error Jvp(ffi::ThreadPool pool, ffi::Buffer<ffi::U32> stream, ffi::Buffer<f
   if (!decoded.has_value()) return decoded.error();
   const JvpOperands& o = *decoded;
   const Parts parts(o);
-  // The first part of each problem is summed in the memory of the jvp.
+  // The first part of each problem is summed directly in the result `jvp`, the other parts in
+  // `sums`.
   const int64_t rest = parts.count - 1;
   const std::unique_ptr<float[]> sums(
       new (std::nothrow) float[size_t(std::max<int64_t>(1, o.batch * rest * o.entries))]);

@@ -21,7 +21,8 @@ JAXMATCH_INLINE void fill(const NoiseStream& stream, uint32_t sample, int64_t en
   }
 }
 
-// Dot product, with one partial sum for each lane of the widest vector, added in a fixed order.
+// Dot product, with one partial sum for each lane of the widest vector. The order of additions is
+// fixed, so that all instruction sets return the same bits.
 JAXMATCH_INLINE float dot(const float* x, const float* y, int64_t size) {
   constexpr int kLanes = 16;
   float sums[kLanes] = {};
@@ -40,7 +41,7 @@ JAXMATCH_INLINE void add_scaled(float factor, const float* x, int64_t size, floa
   for (int64_t k = 0; k < size; ++k) sum[k] += factor * x[k];
 }
 
-// The loops above, compiled for the instruction set that the attribute names.
+// The loops above, compiled for the instruction set that `attribute` (a function attribute) names.
 #define JAXMATCH_LOOPS_FOR(Isa, attribute)                                                         \
   template <Noise kNoise>                                                                          \
   struct Isa {                                                                                     \

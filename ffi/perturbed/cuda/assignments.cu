@@ -54,8 +54,8 @@ __global__ void perturb_kernel(const __grid_constant__ PerturbedOperands o, Part
   }
 }
 
-// Counts the chosen pairs, and sets the column of unmatched rows to m. Sums of ones are exact in
-// any order up to 2^24 samples, the limit of float32.
+// Counts the chosen pairs. With may_leave, also sets the column of unmatched rows to m. The counts
+// are float32: sums of ones are exact, in any order, up to 2^24.
 __global__ void count_kernel(const __grid_constant__ PerturbedOperands o, Part part) {
   const int64_t at = part.first + blockIdx.x, b = at / o.samples;
   const bool solved = o.status[at] == kOptimal;

@@ -1,5 +1,6 @@
-// The target jaxmatch_perturbed_jvp on CUDA: the derivative of a mean of assignments under noise.
-// The noise is generated twice instead of being stored. Sums have a fixed order.
+// The target jaxmatch_perturbed_jvp on CUDA: the derivative of the mean of assignments under noise,
+// along a tangent. Both kernels generate the noise, instead of storing it. All sums have a fixed
+// order.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -9,11 +10,11 @@ namespace jaxmatch::perturbed {
 namespace {
 
 constexpr int kThreads = 128;  // threads of a block of `weight_kernel`
-constexpr int kGroups = 8;     // groups of threads among which the samples are divided
-constexpr int kPairs = 32;     // pairs of entries in a block of `jvp_kernel`
+constexpr int kGroups = 8;  // groups of threads in a block of `jvp_kernel`; they share the samples
+constexpr int kPairs = 32;  // pairs of entries in a block of `jvp_kernel`
 constexpr unsigned kWarp = 0xffffffff;
 
-// Sum over a block, returned in its first thread.
+// The sum of x over the threads of a block. Only the first thread gets it.
 __device__ float block_sum(float x) {
   __shared__ float of_warp[kThreads / 32];
   for (int half = 16; half > 0; half /= 2) x += __shfl_down_sync(kWarp, x, half);
@@ -26,7 +27,7 @@ __device__ float block_sum(float x) {
   return x;
 }
 
-// Computes the weights of the samples, with one block for each sample.
+// Computes the weights of the samples (JvpOperands::weight), with one block for each sample.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant__ JvpOperands o) {
   const int64_t at = blockIdx.x, b = at / o.samples;
@@ -58,13 +59,15 @@ __global__ void __launch_bounds__(kThreads) weight_kernel(const __grid_constant_
   }
 }
 
-// Partial sums of one thread: for the two entries of a pair, and for the weight of the reference.
+// Partial sums of one thread over its samples: for the two entries of a pair, and of the weights
+// by_solutions <g_s, d>. The total of the weights multiplies the reference.
 struct PairSums {
   float first, second, of_scores;
 };
 
-// Threads with the same threadIdx.x share a pair of entries. Each of them sums every kGroups-th
-// sample, and the first one adds the partial sums.
+// Computes the jvp from the weights. Threads with the same threadIdx.x share a pair of entries.
+// Each of these threads sums over every kGroups-th sample, and the first thread adds their partial
+// sums.
 template <Noise kNoise>
 __global__ void __launch_bounds__(kPairs* kGroups)
     jvp_kernel(const __grid_constant__ JvpOperands o, int tiles) {

@@ -10,7 +10,8 @@
 
 namespace jaxmatch::perturbed {
 
-// The noisy problems that are solved at once, and their results that are not returned.
+// Arrays for the noisy problems that are solved at once, and for those of their results that the
+// call does not return.
 struct NoisyProblems {
   float *cost, *leave;
   uint8_t *row_mask, *col_mask;
@@ -20,7 +21,8 @@ struct NoisyProblems {
   int64_t copy_words;  // int32 words of one problem for the copy of its costs
   int64_t bytes;       // of all arrays
 
-  // `each` is one problem. Its pointers only tell which operands are present.
+  // `each` describes one of the `count` problems. Its pointers only tell which operands are
+  // present.
   NoisyProblems(const assignment::AssignmentOperands& each, int64_t count, char* base) {
     DeviceArena arena{base};
     copy_words = assignment::workspace_words(each);
@@ -38,8 +40,8 @@ struct NoisyProblems {
 };
 
 constexpr Size kSizes[] = {
-    {"perturbed.workspace",  // arguments: n, m, which optional operands are present, samples at
-                             // once
+    {"perturbed.workspace",  // arguments: n, m, whether there are row masks, column masks and
+                             // unmatched costs, and the number of samples solved at once
      [](const int64_t* a) {
        const auto each =
            assignment::example(a[0], a[1], Dtype::kF32, a[2] != 0, a[3] != 0, a[4] != 0);

@@ -1,6 +1,6 @@
 // An auction with epsilon scaling (Bertsekas, The auction algorithm, 1988) that sets the prices. It
-// is used only if all rows and columns must be matched: the solver may then start from any prices,
-// and those of an auction are nearly optimal.
+// is used only if all rows and columns must be matched. The solver may then start from any prices,
+// and the prices of an auction are nearly optimal.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_AUCTION_H_
 
@@ -20,12 +20,12 @@ class Auction {
   explicit Auction(MatchingState<Int>& s) : s_(s), waiting_(size_t(s.c.rows)) {}
 
   // Sets the prices. Keeps the pairs whose reduced cost is exactly 0, and the duals of their rows.
-  // `warm`: the prices are nearly optimal already, so only the last scale runs. Returns false if
-  // not all rows can be matched.
+  // `warm`: the prices are nearly optimal already, so only the last scale (with the smallest
+  // epsilon) runs. Returns false if not all rows can be matched.
   bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
-    // Bids per row before the feasibility test, which then takes about a fiftieth of the time spent
-    // so far.
+    // Bids per row before the feasibility test. The test then takes about a fiftieth of the time of
+    // these bids.
     constexpr int64_t kBidsBeforeMatching = 8;
     bool is_known = false;
     const Int range = spread();
@@ -51,8 +51,8 @@ class Auction {
 
   Int spread() const {
     Int least = kNever, most = -kNever;
-    // Costs of higher tiers (see tiers.h) are ignored: an epsilon on their scale could not tell the
-    // other costs apart.
+    // Costs of higher tiers (see tiers.h) are ignored: an epsilon derived from them would exceed
+    // the differences between the other costs.
     const double tier = s_.c.tier * std::fabs(s_.c.scale);
     for (const auto& e : s_.c.edges) {
       if (!(double(e.cost) < tier)) continue;
@@ -68,8 +68,8 @@ class Auction {
     ++size_;
   }
 
-  // Starts a scale: frees each row whose reduced cost exceeds the row's minimum by more than
-  // epsilon, and queues all free rows.
+  // Starts a scale: frees each matched row whose edge has a cost - price more than epsilon above
+  // the row's minimum, and queues all free rows.
   void begin(Int epsilon) {
     head_ = size_ = 0;
     for (int32_t i = 0; i < s_.c.rows; ++i) {
@@ -96,7 +96,7 @@ class Auction {
     ++s_.bids;
     s_.poll.after(16 + s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)]);
     const Choice<Int> best = best_of(s_, i);
-    if (best.edge == kFree) return;  // no edges
+    if (best.edge == kFree) return;  // the row has no edges
     const int32_t j = s_.c.edges[size_t(best.edge)].col, before = s_.row4col[size_t(j)];
     s_.v[size_t(j)] -= (best.next == kNever ? 0 : best.next - best.least) + epsilon;
     s_.pair[size_t(i)] = best.edge;

@@ -40,8 +40,9 @@ Choice<Int> best_of(const MatchingState<Int>& s, int32_t i) {
   return found;
 }
 
-// Returns the rows that are still free. Such a row has no choice, or its bid would displace another
-// row without lowering the column's price, or the budget of bids is used up.
+// Runs the bids. Returns the rows that are still free: rows without a choice, rows whose bid would
+// displace another row without lowering the column's price, and all rows left when the budget of
+// bids is used up.
 template <class Int>
 std::vector<int32_t> hold_bids(MatchingState<Int>& s) {
   constexpr int64_t kBidsPerRow = 16;
@@ -64,8 +65,8 @@ std::vector<int32_t> hold_bids(MatchingState<Int>& s) {
       s.u[size_t(i)] = best.least;
       continue;
     }
-    // Between two equal choices, prefer a free column or staying unmatched. Take an only choice
-    // only if its column is free.
+    // Between two equal choices, prefer a free column or staying unmatched. If a row has a single
+    // choice, take it only if its column is free.
     const auto holder = [&](int64_t e) { return s.row4col[size_t(s.c.edges[size_t(e)].col)]; };
     const bool drops = best.least < best.next && best.next != kNeverOf<Int>;
     if (best.edge != kFree && !drops && holder(best.edge) != kNone) {

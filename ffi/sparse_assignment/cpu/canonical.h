@@ -1,10 +1,10 @@
-// Canonical form of a problem: a minimisation with costs in whole units. Each row stays unmatched
-// at a cost `stay` (its price), and columns stay unmatched for free.
+// Canonical form of a problem: a minimisation with costs in whole units. Leaving a row unmatched
+// costs `stay` (the price of the row), and leaving a column unmatched costs nothing.
 //
-// For a row that must be matched, `stay` is kNever. The cost of leaving a column unmatched is
-// subtracted from the costs of its edges. If the column must be matched, this cost exceeds that of
-// any rearrangement. If the matching must be full and there are more rows than columns, rows and
-// columns are swapped.
+// For a row that must be matched, `stay` is kNever. The cost of leaving a column unmatched in the
+// given problem is subtracted from the costs of the column's edges. If the column must be matched,
+// this cost is a penalty that exceeds the cost of any change of other pairs. If the matching must
+// be full and there are more rows than columns, rows and columns are swapped.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_CANONICAL_H_
 
@@ -49,7 +49,7 @@ struct CanonicalOf {
   std::vector<bool> must;   // [cols] whether a column must be matched; empty if none must
   double scale = 1;         // factor from costs to units
   double tier = HUGE_VAL;   // costs of at least this are far above all others
-  bool exact = true;        // no cost was rounded
+  bool exact = true;        // true if no cost was rounded
   int64_t terms = 0;        // upper bound on the number of costs in a solution
 };
 
@@ -101,8 +101,8 @@ class CanonicalForm {
     });
     return found;
   }
-  // True if the duals prove that no cost of `limit` or more is needed: all their reduced costs are
-  // at least 0.
+  // True if the duals prove that no edge or unmatched vertex with a cost of `limit` or more would
+  // improve the solution: the reduced costs of all of these are at least 0.
   bool can_spare(const MatchingState<Int>& s) const {
     constexpr double kRoundings = 1 - 0x1p-40;
     const double scale = std::fabs(c_.scale) * kRoundings;
@@ -156,8 +156,8 @@ class CanonicalForm {
     }
     return range_.invalid ? kInvalidCost : kOptimal;
   }
-  // Calls f(cost) for each cost of an edge or of an unmatched vertex, except of masked vertices.
-  // Costs of a maximisation are negated.
+  // Calls f(cost) for the cost of each edge and for the cost of leaving each vertex unmatched.
+  // Ignores masked vertices. Costs of a maximisation are negated.
   template <class F>
   void each_cost(const F& f) const {
     each_edge([&](int32_t, int32_t, int64_t k) { f(cost_at(k)); });
@@ -237,8 +237,9 @@ class CanonicalForm {
     });
   }
 
-  // Changes the unit to the largest power of two that divides all costs. The auction sets prices to
-  // any number of units, and the floats of the result should represent them exactly.
+  // Changes the unit to the largest power of two that divides all costs. The auction may set a
+  // price to any whole number of units. With a coarse unit, this number has few bits, so that the
+  // floats of the result represent the price exactly.
   void coarsen() {
     unsigned __int128 all = 0;
     for (const EdgeOf<Int>& e : c_.edges) all |= (unsigned __int128)(e.cost);

@@ -1,5 +1,5 @@
-// Tests by a maximum matching whether all rows that must be matched can be. This takes far less
-// time than noticing that prices rise forever.
+// Tests, by a maximum matching, whether all rows that must be matched can be matched. In an auction
+// or a price update, an infeasible problem would show only after prices have moved very far.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_FEASIBLE_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_FEASIBLE_H_
 
@@ -11,7 +11,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The maximum matching starts from the pairs of `s`, which it does not change.
+// The maximum matching is computed from a copy of the pairs of `s`.
 template <class Int>
 bool can_match_rows(const MatchingState<Int>& s) {
   const CanonicalOf<Int>& c = s.c;

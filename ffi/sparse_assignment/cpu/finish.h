@@ -71,7 +71,8 @@ void write_result(const SparseProblem& p, const MatchingState<Int>& s) {
     write_real(of_cols, p.result_dtype, k, double(v) * per_unit + 0.0);
   }
   write_real(p.value, p.result_dtype, 0, total_cost<T>(p));
-  // Rounding changes each cost of this solution and of the optimum by at most half a unit.
+  // Rounding changes each cost of this solution and of the optimum by at most half a unit. So the
+  // gap is at most one unit for each cost in a solution.
   double gap = c.exact ? 0 : double(c.terms) * std::fabs(per_unit);
   if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap)
     gap = std::nextafter(float(gap), INFINITY);

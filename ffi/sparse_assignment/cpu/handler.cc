@@ -1,4 +1,5 @@
-// The target jaxmatch_sparse_assignment on CPU: solves the problems of a batch on several threads.
+// The target jaxmatch_sparse_assignment on the CPU: solves the problems of a batch on several
+// threads.
 #include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
 #include "sparse_assignment/cpu/solve.h"

@@ -1,7 +1,7 @@
-// Matches the rows that bids leave free. If they are few or their augmenting paths are short, a
-// search for each row is fastest. With many ties, many rows have long paths, and searches visit the
-// same vertices again and again. Searches then alternate with global price updates, which find
-// paths for many rows at once.
+// Matches the rows that bids leave free. If these rows are few or their augmenting paths are short,
+// a search for each row is fastest. With many ties between costs, many rows have long paths, and
+// searches visit the same vertices again and again. In that case, searches alternate with global
+// price updates, which find paths for many rows at once.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_LEFTOVERS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_LEFTOVERS_H_
 
@@ -26,8 +26,8 @@ class Leftovers {
   // Matches every remaining row, or leaves it unmatched at its cost. Returns false if a row has no
   // augmenting path.
   bool match() {
-    // Searches run first. If updates turn out slower than searches, the next searches get twice the
-    // budget. So slow updates cost at most a fraction of the time of searches.
+    // Searches run first. If updates match rows more slowly than searches, the next searches get
+    // twice the budget of work. So slow updates take at most a fraction of the time of searches.
     for (int64_t budget = whole_; !left_.empty();) {
       Rate recent;
       if (!search(budget, &recent)) return false;
@@ -44,8 +44,8 @@ class Leftovers {
   }
 
  private:
-  // Measured. An edge of an update takes as long as kPerEdge edges of a search. The first update,
-  // which builds arrays, takes as long as kLeast searches of the whole graph.
+  // Measured: scanning an edge in an update takes as long as scanning kPerEdge edges in a search.
+  // The first update, which builds arrays, takes as long as kLeast searches of the whole graph.
   static constexpr double kPerEdge = 4, kLeast = 8;
   static constexpr int64_t kParts = 4;
 
@@ -53,8 +53,8 @@ class Leftovers {
     double rows = 0, work = 0;
   };
 
-  // Searches until the work exceeds the budget. Sets `recent` to the rate of the last part of the
-  // work only, because searches take longer as fewer ends are left.
+  // Searches until the work exceeds the budget. Sets `recent` to the rows matched and the work of
+  // only the last of these searches, because searches take longer as fewer free columns are left.
   bool search(int64_t budget, Rate* recent) {
     int64_t work = 0, before = 0;
     size_t left = left_.size();
@@ -83,7 +83,8 @@ class Leftovers {
     return true;
   }
 
-  // Sets the duals of the free rows for updates. (Searches set these duals themselves.)
+  // Sets the duals of the free rows, which updates need. (A search sets the dual of its row
+  // itself.)
   bool set_duals() {
     for (const int32_t i : left_) {
       s_.u[size_t(i)] = best_of(s_, i).least;

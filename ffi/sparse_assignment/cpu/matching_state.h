@@ -12,9 +12,9 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr int64_t kFree = -1, kStays = -2;
 
-// Invariants: every reduced cost c - u - v is at least 0, and is 0 for pairs. u is at most the
-// row's cost of staying unmatched, and equals it for rows that stay. Unless all columns must be
-// matched, v is at most 0, and 0 for free columns.
+// Invariants: every reduced cost c - u - v (u: dual of the row, v: price of the column) is at least
+// 0, and is 0 for pairs. u is at most the row's cost of staying unmatched, and equals it for rows
+// that stay. Unless all columns must be matched, v is at most 0, and 0 for free columns.
 template <class Int>
 struct MatchingState {
   using Edge = EdgeOf<Int>;

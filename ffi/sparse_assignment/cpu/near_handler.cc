@@ -1,5 +1,5 @@
-// The target jaxmatch_near_assignment on CPU: assignments between points, which may be paired only
-// within a radius.
+// The target jaxmatch_near_assignment on the CPU: assignments between points, which may be paired
+// only within a radius.
 #include <cmath>
 #include <vector>
 

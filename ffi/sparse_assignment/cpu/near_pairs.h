@@ -12,7 +12,7 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// A grid over the first coordinates, at most three. Cells are at least as wide as the radius, and
+// A grid over the first coordinates (at most three). Cells are at least as wide as the radius, and
 // the points of columns are sorted by cell. Cells that are neighbours in the first coordinate have
 // consecutive keys.
 template <class T>
@@ -29,7 +29,7 @@ class Grid {
         most = std::max(most, at);
       }
       least_[a] = least;
-      // Slightly wider than necessary, because quotients are rounded.
+      // Slightly wider than the radius requires, because the quotients in cell_of() are rounded.
       width_[a] = std::max({p.reach() * (1 + 0x1p-40), (most - least) / kMostCells, 1e-300});
     }
     for (int64_t j = 0; j < p.m; ++j) {
@@ -58,8 +58,9 @@ class Grid {
   static constexpr int kAxes = 3, kBits = 21;
   static constexpr double kMostCells = double(1 << 20);
 
-  // Cells that hold columns are numbered from 2 on. Points outside the grid get the nearest number
-  // from 0 to kMostCells + 4, so a point far outside has no column in a neighbouring cell.
+  // The number, along one axis, of the cell that contains the coordinate `at`. Cells that hold
+  // columns are numbered from 2 on. The numbers of other points are limited to the range from 0 to
+  // kMostCells + 4, so that a point far outside the grid has no column in a neighbouring cell.
   int64_t cell_of(int axis, double at) const {
     const double cell = std::floor((at - least_[axis]) / width_[axis]);
     return 2 + int64_t(std::max(-2.0, std::min(cell, kMostCells + 2)));

@@ -2,9 +2,10 @@
 //
 // The distance of a row is the length of the shortest alternating path to an end: a free column, or
 // a row that can stay unmatched. An update raises the dual of each row by its distance and lowers
-// the price of its column by the same amount. Then no reduced cost becomes negative, the prices of
-// free columns do not change, and the shortest paths from all rows become tight (all their reduced
-// costs are 0). If distances are capped at a bound, only paths up to this bound become tight.
+// the price of the column matched to it by the same amount. Then no reduced cost becomes negative,
+// the prices of free columns do not change, and the shortest paths from all rows become tight (all
+// their reduced costs are 0). If distances are capped at a bound, only paths up to this bound
+// become tight.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_PRICE_UPDATES_H_
 
@@ -36,8 +37,8 @@ class PriceUpdates {
     }
   }
 
-  // Makes the shortest paths of the nearer half of the free rows tight. The other half would be
-  // most of the work, and some of its rows are nearer by the next update. Adds the number of
+  // Makes the shortest paths of the nearer half of the free rows tight. The farther half would take
+  // most of the work, and by the next update some of its rows will be nearer. Adds the number of
   // scanned edges to `work`. Returns false if fewer than half of the free rows have a path.
   bool update(int64_t free_rows, int64_t* work) {
     begin();
@@ -91,7 +92,7 @@ class PriceUpdates {
     for (int64_t q = first_[size_t(j)]; q < last; ++q) f(edges_[size_t(q)]);
   }
 
-  // Labels the rows that are adjacent to an end.
+  // Labels the rows that are next to an end (a free column, or staying unmatched).
   void begin() {
     work_ = s_.c.rows;
     level_.clear();
@@ -130,7 +131,8 @@ class PriceUpdates {
     return dist;
   }
 
-  // Relaxes the edges of column j, which has the same distance as its row.
+  // Relaxes the edges of column j, which is matched to row at.row and has the same distance as this
+  // row.
   void relax(int32_t j, const Label& at) {
     const Int base = at.dist - s_.v[size_t(j)];
     const int32_t pairs = at.pairs + 1;
@@ -151,8 +153,8 @@ class PriceUpdates {
   }
 
   void move_prices(Int most) {
-    // The duals of rows without a path rise in every update, so the sum of all rises is limited to
-    // the range of integers.
+    // The duals of rows without a path rise in every update. So the sum of all rises is limited, to
+    // keep duals within the range of Int.
     most = std::min(most, kMostMoved - moved_);
     if (!s_.c.all_may_stay) moved_ += most;
     if (most == 0) return;
@@ -171,7 +173,7 @@ class PriceUpdates {
   std::vector<int64_t> first_;  // [cols + 2] where each column's edges begin in `edges_`
   std::vector<ByCol> edges_;
   std::vector<Int> dist_;            // [rows]
-  std::vector<int32_t> pairs_;       // [rows] 0 if no path is known
+  std::vector<int32_t> pairs_;       // [rows] see pairs(); 0 if no path is known
   std::vector<Label> heap_, level_;  // `level_`: queue of rows at one distance, from `next_` on
   size_t next_ = 0;
   int64_t work_ = 0;

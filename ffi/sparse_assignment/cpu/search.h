@@ -1,5 +1,5 @@
-// Shortest augmenting paths by Dijkstra's algorithm. A search visits only vertices that are nearer
-// than the end of its path.
+// Finds shortest augmenting paths by Dijkstra's algorithm. A search visits only vertices that are
+// nearer than the end of its path.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_SEARCH_H_
 
@@ -36,7 +36,7 @@ class Search {
     if (least == kNever) return false;
     s_.u[size_t(start)] = least;
     relax(start, 0);
-    // Columns at the current distance bypass the heap. Ties make many of them.
+    // Columns at the current distance bypass the heap. With many ties, most columns do.
     Int dist = 0;
     for (size_t next = 0; dist < end_;) {
       if (next == ready_.size()) {
@@ -45,7 +45,7 @@ class Search {
         const auto [nearest, j] = heap_.back();
         heap_.pop_back();
         if (nearest >= end_) break;
-        if (nearest > dist_[size_t(j)]) continue;  // a shorter path was found since
+        if (nearest > dist_[size_t(j)]) continue;  // a shorter path to j was found since
         dist = nearest;
         ready_.push_back(j);
       }

@@ -35,7 +35,7 @@ bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
 
 template <class Int>
 bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
-  // If columns may stay unmatched, prices of free columns must be 0, which an auction would
+  // If columns may stay unmatched, the prices of free columns must be 0, which an auction would
   // violate.
   if (s.c.all_matched && !Auction<Int>(s).run(start_warm(p, s))) return false;
   std::vector<int32_t> left = hold_bids(s);
@@ -71,10 +71,11 @@ class Solver {
     if (!form.is_integral()) find_limits(form);
     if (limits_.empty()) {
       if (form.build() == kOptimal) return solve_plain(canonical);
-      find_limits(form);  // the integers do not fit into 64-bit units
+      find_limits(form);  // integer costs do not fit into 64-bit units
     }
     for (size_t k = first_feasible_limit(); k < limits_.size(); ++k) {
-      // If higher tiers are allowed (k > 0), 64 bits rarely suffice for the lowest tier.
+      // With k > 0, costs of higher tiers are allowed as well. 64-bit units are then rarely fine
+      // enough for the lowest tier.
       if ((k == 0 || form.is_integral()) && solve_below<int64_t>(limits_[k])) return;
       if (solve_below<Wide>(limits_[k])) return;
     }
@@ -92,8 +93,9 @@ class Solver {
     solve_below<Wide>(HUGE_VAL);
   }
 
-  // Solves the problem without costs of `limit` or more. Returns false if this does not settle it:
-  // the duals do not prove that these costs are unnecessary, or the units do not suffice.
+  // Solves the problem without costs of `limit` or more. Returns false if this does not solve the
+  // whole problem: the duals do not prove that these costs are unnecessary, or the units are too
+  // coarse.
   template <class Int>
   bool solve_below(double limit) {
     constexpr bool kNarrow = sizeof(Int) == 8;
@@ -126,7 +128,8 @@ class Solver {
     }
   }
 
-  // The index of the first limit below which all rows that must be matched can be.
+  // The index of the first limit such that pairs with costs below it suffice to match all rows that
+  // must be matched.
   size_t first_feasible_limit() const {
     const auto is_too_low = [&](double limit) {
       CanonicalOf<Wide> canonical;

@@ -1,5 +1,5 @@
-// Disjoint augmenting paths along edges whose reduced cost is 0, by depth-first search (Hopcroft
-// and Karp, An n^5/2 algorithm for maximum matchings in bipartite graphs, 1973).
+// Finds disjoint augmenting paths along edges whose reduced cost is 0, by depth-first search
+// (Hopcroft and Karp, An n^5/2 algorithm for maximum matchings in bipartite graphs, 1973).
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_TIGHT_PATHS_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_TIGHT_PATHS_H_
 
@@ -13,8 +13,9 @@ namespace jaxmatch::sparse_assignment {
 template <class Int>
 class TightPaths {
  public:
-  // `pairs`: the number of pairs on the path from each row. A path continues only to a row with one
-  // pair less, so paths are short and leave room for others. Visited rows are marked in `pairs`.
+  // `pairs`: the number of pairs on the shortest path from each row. A path continues only to a row
+  // with one pair less. So paths are short and leave more vertices to other paths. Sets the `pairs`
+  // of visited rows to kVisited.
   TightPaths(MatchingState<Int>& s, std::vector<int32_t>& pairs) : s_(s), pairs_(pairs) {}
 
   // Augments along a maximal set of disjoint paths from free rows in `left`, and removes these rows
@@ -60,8 +61,10 @@ class TightPaths {
     return false;
   }
 
-  // Both functions set `step.edge` to the next edge on which the path can continue, to an end or to
-  // a row. They return false if there is none.
+  // Both functions set `step.edge` to the choice with which the path can leave row step.row next.
+  // leave_to_end() looks for an edge to a free column or, if the row can stay unmatched, kStays.
+  // leave_to_row() looks for an edge to a column whose row has one pair less. They return false if
+  // there is no such choice left.
   bool leave_to_end(Step& step) {
     if (s_.u[size_t(step.row)] == s_.c.stay[size_t(step.row)]) {
       step.edge = kStays;

@@ -12,8 +12,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The bid with the smallest key wins, so the result depends neither on the order nor on the number
-// of threads.
+// Among the bids for a column, the one with the smallest key wins. So the result depends neither on
+// the order nor on the number of threads.
 template <class Team>
 struct Bids {
   Team team;
@@ -23,7 +23,7 @@ struct Bids {
   int64_t epsilon = 0;  // 0: exact bids
   int32_t turn = 0;     // rounds so far
   int64_t bids = 0;     // bids in all rounds
-  bool low = false;     // a price has fallen too low, as of the last round
+  bool low = false;     // epsilon > 0, and a row could not bid in the last round
 
   static constexpr int kRoundBits = 17, kVertexBits = 31;
   static constexpr int64_t kLowest = -(int64_t(1) << 60);
@@ -31,12 +31,12 @@ struct Bids {
   // number of free rows.
   static constexpr int32_t kFew = 64;
 
-  // The number of rows in the list of a round. Each round clears the count of the next one.
+  // The number of rows in the list of a round. Each round sets the number of the next round to 0.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
 
-  // Frees each row whose reduced cost exceeds the row's minimum by more than epsilon, and lists all
-  // free rows. Matched rows get their exact duals.
+  // Frees each matched row whose edge has a cost - price more than epsilon above the row's minimum,
+  // and lists all free rows. This minimum becomes the dual of each row that stays matched.
   __device__ void begin() {
     team.sync();
     team.one([&] {
@@ -50,7 +50,7 @@ struct Bids {
       const bool paired = pair != kFree && pair != kStays;
       const Choice best = best_of(c, w, i, lane, width, paired);
       bool free = lane == 0 && pair == kFree;
-      __syncwarp();  // all lanes have read the pair
+      __syncwarp();  // all lanes have read w.pair[i]
       if (lane == 0 && paired) {
         const int32_t j = c.col[pair];
         free = w.cost[pair] - w.price[j] - best.least > epsilon;
@@ -69,14 +69,16 @@ struct Bids {
   // Later rounds have smaller keys, so keys need not be cleared between rounds.
   __device__ uint64_t key_of(int64_t drop, int32_t i) const {
     const uint64_t rest = (uint64_t(1) << kRoundBits) - 1 - uint64_t(turn) % (1 << kRoundBits);
-    // The largest drop of a price wins. It is compared as a float with 7 bits of its fraction.
+    // The bid that lowers the price most wins. Drops are compared as floats with 7 bits of
+    // fraction.
     const uint64_t size = __float_as_uint(float(drop)) >> 16;
     return (rest << 16 | (0xffff - size)) << kVertexBits | uint64_t(i);
   }
 
   // Returns the edge that row i bids for, and sets `level` to the price that it offers. Returns
-  // kFree if the row does not bid. Between two equal choices, it prefers a free column. If both
-  // columns are matched, the row is left for the searches.
+  // kFree if the row does not bid. Without epsilon, a row whose two cheapest choices cost the same
+  // prefers a free column, or to stay unmatched. If both choices are matched columns, such a row
+  // does not bid and stays free for the path searches.
   __device__ int32_t bid_of(int32_t i, const Choice& best, int64_t& level) const {
     int32_t edge = best.edge;
     if (epsilon == 0) {
@@ -104,7 +106,7 @@ struct Bids {
     if (before != kNone) w.pair[before] = kFree;
   }
 
-  // All `count` rows of the list bid.
+  // All `count` rows in the list of this round bid.
   __device__ void bid_all(int32_t count) const {
     int lanes = width;
     while (lanes < kWarpSize && int64_t(count) * lanes * 2 <= team.threads()) lanes *= 2;
@@ -126,8 +128,8 @@ struct Bids {
     });
   }
 
-  // Each column takes its best bid. Rows that lose their column or their bid are listed for the
-  // next round.
+  // Each column that got bids takes the best one. Rows that lose their column, or whose bid loses,
+  // are listed for the next round.
   __device__ void take_all(int32_t count) const {
     constexpr uint64_t kVertex = (uint64_t(1) << kVertexBits) - 1;
     const int32_t* const from = list(turn);
@@ -159,7 +161,7 @@ struct Bids {
     bids += count;
     team.one([&] { listed(turn + 1) = 0; });
     team.sync();
-    low = w.control->low != 0;  // no thread sets it before the next barrier
+    low = w.control->low != 0;  // no thread sets control->low before the next barrier
     take_all(count);
     ++turn;
     team.sync();
@@ -180,8 +182,8 @@ struct Bids {
     token.key = key_of(w.price[j] - token.level, i);
   }
 
-  // One warp decides the bids of a round, one bid per lane. Rows that are free afterwards get the
-  // new tokens.
+  // One warp decides which bids of a round win, one bid per lane. The rows that are free afterwards
+  // become the tokens of the next round.
   __device__ void take_tokens(int32_t count) {
     const bool there = team.lane() < count;
     const Token own = there ? team.s.token[team.lane()] : Token{};
@@ -220,12 +222,13 @@ struct Bids {
     } while (count > few && turn < last_turn && !low);
     if (int32_t(threadIdx.x) < count) list(turn)[threadIdx.x] = team.s.token[threadIdx.x].row;
     team.one([&] { listed(turn) = count; });
-    // Keys repeat after 2^kRoundBits rounds.
+    // Keys repeat after 2^kRoundBits rounds, so old keys are cleared by then.
     if (turn >> kRoundBits != begun) clear_keys();
     team.sync();
   }
 
-  // The first block plays rounds alone while few rows are free. Then all blocks read its counts.
+  // The first block plays rounds alone while few rows are free. Then all blocks read the counts of
+  // the first block.
   __device__ void play_alone(int32_t last_turn, int32_t few) {
     if (team.rank == 0) {
       Bids one{team.alone(), c, w, width, epsilon, turn, bids, low};
@@ -247,8 +250,8 @@ struct Bids {
     low = done.low;
   }
 
-  // Plays rounds until at most `few` free rows can bid, `most` rounds are over, or a price is too
-  // low.
+  // Plays rounds until at most `few` rows are listed as free, `most` rounds are over, or `low` is
+  // set.
   __device__ void play(int32_t most, int32_t few) {
     const int32_t last_turn = turn + most;
     for (;;) {
@@ -262,7 +265,7 @@ struct Bids {
     }
   }
 
-  // The difference between the largest and the smallest cost, at least 1.
+  // The difference between the largest and the smallest cost of an allowed edge, but at least 1.
   __device__ int64_t range() const {
     double most = -HUGE_VAL, least = -HUGE_VAL;
     team.each(c.first[c.rows], [&](int64_t k) {
@@ -275,8 +278,8 @@ struct Bids {
     return most + least >= 1 ? int64_t(most + least) : 1;
   }
 
-  // Sets prices that are nearly optimal. With `warm`, they already are, and only the last scale
-  // runs.
+  // Sets nearly optimal prices by an auction whose epsilon falls from scale to scale. With `warm`,
+  // the prices are nearly optimal already, and only the last scale runs.
   __device__ __noinline__ void scale(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 8, kStop = 64;
     constexpr int32_t kMostRounds = 1024, kMostLastRounds = 4096;

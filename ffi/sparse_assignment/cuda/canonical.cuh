@@ -1,5 +1,5 @@
-// Canonical form of a problem: a minimisation with costs in whole units. Each row stays unmatched
-// at a cost `stay`, and columns stay unmatched for free (see cpu/canonical.h).
+// Canonical form of a problem: a minimisation with costs in whole units. Leaving a row unmatched
+// costs `stay`, and leaving a column unmatched costs nothing (see cpu/canonical.h).
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_CANONICAL_CUH_
 
@@ -10,11 +10,12 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Edges keep their indices in the given graph, so that each run chooses the same edge among ties.
+// A problem in canonical form. Edges keep their indices in the given graph, so that each run
+// chooses the same edge among ties.
 struct Canonical {
   int32_t rows, cols;
-  const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] where edges begin
-  const int32_t *order, *order_by_col;  // [edges] the edges by row, by column; null: 0, 1, ...
+  const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] first edge of each row, column
+  const int32_t *order, *order_by_col;  // [edges] edges sorted by row, by column; null: 0, 1, ...
   const int32_t *row, *col;             // [edges]
   bool transposed = false;              // rows and columns are swapped
   bool all_matched = false;             // no row and no column may stay unmatched
@@ -95,7 +96,8 @@ struct Reader {
   }
 
   // Writes the cost of leaving each row unmatched, and the offset of each column. An offset is the
-  // cost of leaving the column unmatched; write_costs() subtracts it from the column's edges.
+  // cost of leaving the column unmatched; write_costs() subtracts it from the costs of the column's
+  // edges.
   __device__ __noinline__ void write_stays() const {
     bool rounded = false;
     team.each(c.rows, [&](int64_t i) {
@@ -121,8 +123,8 @@ struct Reader {
     c.rounded |= team.any(rounded);
   }
 
-  // Writes the costs in units, and the edges in the order of columns. Forbidden edges cost kNever.
-  // Returns false if the two directions of the graph differ.
+  // Writes the costs in units, and lists the edges by column. Forbidden edges cost kNever. Returns
+  // false if the two directions of the graph differ.
   __device__ __noinline__ bool write_costs() const {
     bool rounded = false, differ = false;
     int32_t* const cursor = w.list[0];
@@ -147,8 +149,9 @@ struct Reader {
     return !team.any(differ);
   }
 
-  // Changes the unit to the largest power of two that divides all costs. The auction sets prices to
-  // any number of units, and the floats of the result should represent them exactly.
+  // Changes the unit to the largest power of two that divides all costs. The auction may set a
+  // price to any whole number of units. With a coarse unit, this number has few bits, so that the
+  // floats of the result represent the price exactly.
   __device__ __noinline__ void coarsen() const {
     const int64_t edges = p.row_ptr[p.n];
     uint64_t bits = 0;

@@ -26,8 +26,8 @@ struct Choice {
       other = e;
     }
   }
-  // Merges the choices of `width` consecutive lanes; each of these gets the result. All lanes of a
-  // warp must call it.
+  // Merges the choices of `width` consecutive lanes. Each of these lanes gets the result. All lanes
+  // of a warp must call it.
   __device__ void merge(int width) {
 #pragma unroll 1
     for (int step = width / 2; step > 0; step /= 2) {
@@ -43,7 +43,7 @@ struct Choice {
   __device__ bool drops() const { return least < next && next != kNever; }
 };
 
-// Calls f(edge, column, cost - price) for this lane's share of the edges of row i.
+// Calls f(edge, column, cost - price) for this lane's share of the allowed edges of row i.
 template <class F>
 __device__ void each_edge(const Canonical& c, const Workspace& w, int32_t i, int lane, int width,
                           const F& f) {
@@ -59,7 +59,7 @@ __device__ inline uint64_t least_at(int64_t* at, int64_t x) {
   return atomic_min(reinterpret_cast<uint64_t*>(at), uint64_t(x));
 }
 
-// Lists the free rows, in order. Returns their number.
+// Lists the free rows in w.list[0], in increasing order. Returns their number.
 template <class Team>
 __device__ int32_t list_free(const Team& team, const Canonical& c, const Workspace& w) {
   return compact(
@@ -67,8 +67,8 @@ __device__ int32_t list_free(const Team& team, const Canonical& c, const Workspa
       [](int64_t i) { return int32_t(i); });
 }
 
-// The two cheapest choices of row i. Every lane of its group gets the result. All lanes of a warp
-// must call it.
+// Finds the two cheapest choices of row i with `width` lanes, which all get the result. All lanes
+// of a warp must call it.
 __device__ inline Choice best_of(const Canonical& c, const Workspace& w, int32_t i, int lane,
                                  int width, bool exists) {
   Choice own;

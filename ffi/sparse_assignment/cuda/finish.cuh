@@ -1,4 +1,4 @@
-// Results: pairs, duals, cost and gap, or the status of a problem without an assignment.
+// Writes the results: pairs, duals, cost and gap, or the status of a problem without an assignment.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_FINISH_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_FINISH_CUH_
 
@@ -36,7 +36,7 @@ struct Finish {
   __device__ bool has_row(int64_t i) const { return !p.row_mask || p.row_mask[i]; }
   __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
 
-  // True if a column that must be matched is not.
+  // True if a column that must be matched is unmatched.
   __device__ bool misses_columns() const {
     bool misses = false;
     if (!p.unmatched_col_cost) return false;
@@ -78,7 +78,8 @@ struct Finish {
   }
 
   // For k < n, the given cost of row k: of its pair, or of leaving it unmatched. For k >= n, the
-  // given cost of leaving column k - n unmatched. Integers are returned in `whole` instead.
+  // given cost of leaving column k - n unmatched, or 0 if it is matched. Integer costs are returned
+  // in `whole` instead.
   __device__ double cost_of(int64_t k, int64_t& whole) const {
     const auto given = [&](const void* costs, Dtype dtype, int64_t at) {
       if (!is_integer(dtype)) return real_at(costs, dtype, at);
@@ -95,8 +96,9 @@ struct Finish {
     return pays ? given(p.unmatched_col_cost, p.unmatched_col_dtype, j) : 0;
   }
 
-  // Integers are summed exactly, floats as if in twice the precision. The sum is the same for any
-  // number of threads. It is infinite only if the total overflows, not if a partial sum would.
+  // Integers are summed exactly, floats as if with twice the precision of a double. The sum is the
+  // same for any number of threads. It is infinite only if the total overflows, not if a partial
+  // sum would.
   __device__ double total_cost() const {
     const int64_t count = p.n + p.m, chunks = w.chunks(count);
     int64_t low = 0, high = 0;
@@ -128,8 +130,8 @@ struct Finish {
     return all.value();
   }
 
-  // Not inlined, like all code outside the rounds: inlined code would take registers from the
-  // rounds.
+  // Like all code outside the rounds of bids, this is not inlined. Inlined, it would take registers
+  // from the rounds.
   __device__ __noinline__ void run() const {
     if (misses_columns()) return write_failure(team, p, kInfeasible);
     write_pairs();
@@ -138,7 +140,8 @@ struct Finish {
     const double cost = total_cost();
     team.one([&] {
       write_real(p.value, p.result_dtype, 0, cost + 0.0);
-      // Rounding changes each cost of this solution and of the optimum by at most half a unit.
+      // Rounding changes each cost of this solution and of the optimum by at most half a unit. So
+      // the gap is at most one unit for each cost in a solution.
       double gap = c.rounded ? double(c.terms) * fabs(1 / c.units.scale) : 0;
       if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap) {
         gap = nextafterf(float(gap), __builtin_huge_valf());

@@ -9,14 +9,15 @@
 namespace jaxmatch::sparse_assignment {
 namespace {
 
-// Blocks of each problem: as many as have work, but no more than can run at once, because blocks
-// wait for each other at barriers.
+// The number of blocks of each problem: as many as have work, but no more than can run at once,
+// because blocks wait for each other at barriers.
 int blocks_of_each(const Batch& batch, const Workspace& w, int multiprocessors) {
   const int64_t most = multiprocessors / std::max<int64_t>(batch.size, 1);
   return int(std::max<int64_t>(1, std::min(w.blocks(), most)));
 }
 
-// Slots of a warp's hash table. All kernels use the same number, because results depend on it.
+// The number of slots in each warp's hash table. All kernels use the same number, because results
+// depend on it.
 int64_t slots_for(const Workspace& w, const GpuLimits& gpu) {
   using Most = Shared<kManyThreads>;
   const bool few = w.vertices <= most_in(kFewSlots) ||
@@ -79,7 +80,7 @@ ffi::Error SparseAssignment(cudaStream_t stream, ffi::RemainingArgs args, ffi::R
   work.slots = int(slots_for(layout, gpu));
   work.workspace = static_cast<char*>(workspace->untyped_data());
   work.workspace_bytes = bytes;
-  // For small problems, searches never need the table of a whole block.
+  // If all columns of a problem fit into the table of a warp, no search needs the table of a block.
   const bool small = work.blocks == 1 && batch.size > gpu.multiprocessors &&
                      layout.vertices <= most_in(work.slots);
   return small ? launch<kFewThreads>(stream, batch, work, gpu)

@@ -1,4 +1,4 @@
-// Sparse assignment on CUDA, a team of blocks for each problem.
+// The kernel of sparse assignment, which solves each problem with a team of blocks.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 
@@ -35,7 +35,7 @@ __device__ inline int width_for(int64_t edges, int64_t vertices) {
 }
 
 // Starts with all vertices free. Sets the prices to the given start duals if all vertices must be
-// matched and no dual is too large. Returns whether it did.
+// matched and no dual is too large. Returns whether it used the start duals.
 template <class Team>
 __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& p,
                                          const Workspace& w, const Canonical& c) {
@@ -60,15 +60,15 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
   return usable;
 }
 
-// Bids match most rows. Searches then match the rows with small search trees, at a low cost for
-// each row. Price updates match the remaining rows together, at a high cost for each update.
+// Bids match most rows. Path searches then match rows that need only small search trees; such a
+// search is cheap. Price updates match many of the remaining rows at once; an update is expensive.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
                              bool warm, char* tables, int32_t slots, int64_t& bids_made,
                              int64_t& rounds) {
   constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
   Bids<Team> bids{team, c, w, width};
-  // If columns may stay unmatched, prices of free columns must be 0, which an auction would
+  // If columns may stay unmatched, the prices of free columns must be 0, which an auction would
   // violate.
   if (c.all_matched) bids.scale(warm);
   bids.reduce(kFirstRounds);

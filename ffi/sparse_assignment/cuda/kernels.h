@@ -1,4 +1,4 @@
-// The kernels of sparse assignment.
+// What handler.cu and the CUDA kernels of sparse assignment share.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNELS_H_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNELS_H_
 
@@ -11,11 +11,11 @@ namespace jaxmatch::sparse_assignment {
 // The first problem of a batch, and the memory of all its problems.
 struct SparseBatch {
   SparseProblem first;
-  int blocks;  // of each problem
-  int slots;   // of a warp's hash table
+  int blocks;  // blocks of each problem
+  int slots;   // slots of each warp's hash table (see Table)
   bool state_in_shared;
   char* workspace;
-  int64_t workspace_bytes;  // of each problem
+  int64_t workspace_bytes;  // size of the workspace of each problem
 };
 
 using SparseKernel = void (*)(SparseBatch);

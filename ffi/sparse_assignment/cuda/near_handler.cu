@@ -31,9 +31,9 @@ ffi::Error launch(cudaStream_t stream, const NearPairs<T>& pairs, int64_t batch)
   return ffi::Error::Success();
 }
 
-// Operands: the points [..., n, dims] and [..., m, dims], the radius, and the strips of NearPairs.
-// Results: if the operand `row_ptr` is given, the columns and the distances of the pairs; else the
-// number of pairs of each row.
+// Operands: the points [..., n, dims] and [..., m, dims], the radius, and the strips of rows and
+// columns (see NearPairs). Results: if the operand `row_ptr` is given, the columns and the
+// distances of the pairs; else the number of pairs of each row.
 template <class T>
 ffi::Error near_pairs(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                       Attributes& given) {

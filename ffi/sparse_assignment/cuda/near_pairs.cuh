@@ -10,23 +10,23 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Columns are sorted by strip, then by their first coordinate. A strip is a cell of the second and
-// the third coordinate, at least as wide as the radius. Its number is second + (third <<
-// kStripBits).
+// A strip is a cell of a grid over the second and the third coordinate, at least as wide as the
+// radius. If its position in the grid is (a, b), its number is a + (b << kStripBits). The points of
+// columns are sorted by strip, then by their first coordinate.
 constexpr int kStripBits = 15;
 
 template <class T>
 struct NearPairs {
-  PointPairs<T> points;  // problem_of() sets the radius
+  PointPairs<T> points;  // without the radius, which problem_of() sets
   const void* radius;    // [batch]
   Dtype radius_dtype;
-  const int32_t* strip_of_row;  // [n] strip of each row; negative: the row has no pairs
+  const int32_t* strip_of_row;  // [n] strip of each row's point; negative: the row has no pairs
   const int32_t* strip;         // [m] strips of columns, sorted; columns without pairs are last
-  const T* first_coordinate;    // [m] in the order of `strip`
-  const int32_t* col;           // [m] in the order of `strip`
+  const T* first_coordinate;    // [m] first coordinates of the columns, in the order of `strip`
+  const int32_t* col;           // [m] numbers of the columns, in the order of `strip`
   const int32_t* row_ptr;       // [n + 1] where to write the pairs of each row; null: count them
   int64_t capacity;             // number of pairs that fit
-  int32_t* count;               // [n]
+  int32_t* count;               // [n] number of pairs of each row, if row_ptr is null
   int32_t* col_ind;             // [capacity]
   T* cost;                      // [capacity]
 };
@@ -54,8 +54,9 @@ __device__ NearPairs<T> problem_of(NearPairs<T> p, int64_t b) {
 }
 
 // Columns of a strip are candidates if their first coordinate is within `reach` of x. Returns the
-// first candidate, or with `above` the column after the last one. Differences are rounded as in
-// distances. Rounding is monotone, so bisection finds the bound.
+// position of the first candidate in `strip`, or with `above` the position after the last one.
+// Differences are rounded as in PointPairs::distance(). Rounding is monotone, so bisection finds
+// the bound.
 template <class T>
 __device__ int32_t bound_of(const NearPairs<T>& p, int32_t strip, double x, double reach,
                             bool above) {
@@ -83,8 +84,8 @@ __device__ void pairs_of_row(const NearPairs<T>& p, int64_t i) {
   const int32_t own = p.strip_of_row[i];
   int32_t begin = 0, end = 0;
   if (own >= 0 && lane < strips) {
-    // A strip at the border of the grid has neighbours outside the grid. No column has their
-    // numbers.
+    // A strip at the border of the grid has neighbours outside the grid. No column is in such a
+    // strip.
     int32_t strip = own;
     if (axes > 1) strip += lane % 3 - 1;
     if (axes > 2) strip += (lane / 3 - 1) * (1 << kStripBits);

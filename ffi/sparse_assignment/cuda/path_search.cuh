@@ -1,9 +1,10 @@
 // A warp or a block finds a shortest augmenting path from a free row.
 //
-// This is a label-correcting search. Each step scans the nearest waiting columns, about as many as
-// there are threads for, but none farther than the nearest end found so far. Labels are compared by
-// distance, then by the number of pairs on the path, then by its last edge, so the final labels do
-// not depend on the order of threads. The number of pairs prevents cycles of length 0.
+// This is a label-correcting search. Each step scans the nearest columns that wait to be scanned,
+// about as many as the threads can scan at once, but none farther than the nearest end found so far
+// (a free column, or a row that can stay unmatched). Labels are compared by distance, then by the
+// number of pairs on the path, then by the path's last edge, so the final labels do not depend on
+// the order of threads. Comparing the number of pairs prevents cycles of length 0.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_PATH_SEARCH_CUH_
 
@@ -16,11 +17,11 @@ namespace jaxmatch::sparse_assignment {
 // Labels of columns in a hash table.
 struct Table {
   Labels& labels;
-  int64_t *dist, *from;  // distance; the distance used to scan a chosen column
+  int64_t *dist, *from;  // distance; distance at which a chosen column is scanned
   uint64_t* by;          // number of pairs on the path (high bits), and its last edge
   int32_t *from_hops, *dirty, *chosen;
-  int32_t* col;   // or kNone
-  int32_t slots;  // a power of two
+  int32_t* col;   // column in each slot, or kNone
+  int32_t slots;  // number of slots, a power of two
   int32_t most;   // limit on the number of columns
 
   __device__ Table(Labels& labels, char* base, int32_t slots)
@@ -51,7 +52,8 @@ struct Table {
     for (int32_t s = first_slot(j);; s = (s + 1) & (slots - 1)) {
       int32_t there = *static_cast<volatile int32_t*>(&col[s]);
       if (there == kNone) {
-        // Concurrent threads may each exceed `most` by one column. Some slots stay empty.
+        // Several threads may exceed `most` at once, each by one column. Enough slots are left for
+        // that.
         const bool full = *static_cast<volatile int32_t*>(&labels.used) >= most;
         there = full ? *static_cast<volatile int32_t*>(&col[s]) : atomicCAS(&col[s], kNone, j);
         if (there == kNone && full) {
@@ -92,7 +94,7 @@ struct PathSearch {
   const int width;
   int32_t start = kNone;
   int64_t least = 0, end = kNever;
-  int share = 1;  // quarters of the range of waiting columns that a step scans
+  int share = 1;  // how many quarters of the range of waiting distances a step scans
 
   // A path ends at a free column j, or at a row i that then stays unmatched. Such a row is encoded
   // as kRowEnd + i.
@@ -117,8 +119,8 @@ struct PathSearch {
     team.sync();
   }
 
-  // Calls f(x, is_end, distance, path) for each column or end x that the chosen columns reach at a
-  // distance below `end`. `path` is a value of `by`.
+  // Calls f(x, is_end, distance, path) for each column or end x that is one step from a chosen
+  // column, if the distance is below `end`. `path` is encoded like Table::by.
   template <class F>
   __device__ void each_reached(const F& f) const {
     each_by_group(team, t.labels.chosen, width, [&](int64_t k, int lane, bool there) {
@@ -138,16 +140,17 @@ struct PathSearch {
 
   // Adapts `share` to how well the last step used the threads.
   __device__ void adapt() {
-    // Always the threads of the largest blocks, so that blocks of all sizes make the same steps.
-    // Ties depend on the steps.
+    // For blocks, this is always the number of threads of the largest blocks. So blocks of all
+    // sizes make the same steps and choose the same path among ties.
     constexpr int kThreads = std::is_same_v<Team, WarpTeam> ? kWarpSize : kManyThreads;
     const int32_t groups = kThreads / width, scanned = t.labels.chosen;
     if (scanned * 2 < groups) share = min(share * 2, 4);
     if (scanned > groups * 2) share = max(share / 2, 1);
   }
-  // Chooses the columns to scan. False if there is none.
+  // Chooses the columns to scan. Returns false if there is none.
   __device__ bool choose() const {
-    uint64_t nearest = ~uint64_t(0), farthest = ~uint64_t(0);  // `farthest` is a complement
+    // `farthest` is the complement of a distance.
+    uint64_t nearest = ~uint64_t(0), farthest = ~uint64_t(0);
     const auto waits = [&](int32_t s) { return t.dirty[s] != 0 && t.dist[s] < end; };
     t.each_used(team, [&](int32_t s) {
       if (!waits(s)) return;
@@ -181,7 +184,7 @@ struct PathSearch {
       if (least_at(&t.dist[s], dist) > uint64_t(dist)) t.by[s] = ~uint64_t(0);
     });
   }
-  // Second pass of a step: sets the last edges of the paths at these distances.
+  // Second pass of a step: sets the paths (number of pairs, last edge) for the lowered distances.
   __device__ void scan_ways() const {
     each_reached([&](uint64_t at, bool is_end, int64_t dist, uint64_t by) {
       if (is_end) {

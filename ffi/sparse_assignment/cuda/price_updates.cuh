@@ -1,12 +1,12 @@
-// Augmenting paths for many free vertices at once, after a global update of prices (Goldberg and
-// Kennedy, Global price updates help, 1997).
+// Finds augmenting paths for many free vertices at once, after a global update of prices (Goldberg
+// and Kennedy, Global price updates help, 1997).
 //
 // The distance of a row is the length of the shortest alternating path to an end: a free column, or
 // a row that can stay unmatched. An update raises the dual of each row by its distance and lowers
-// the price of its column by the same amount. Then no reduced cost becomes negative, the prices of
-// free columns do not change, and the shortest paths from all rows become tight (all their reduced
-// costs are 0). Shortest paths to different ends share no row, so each end takes one of the free
-// rows whose paths lead to it.
+// the price of the column matched to it by the same amount. Then no reduced cost becomes negative,
+// the prices of free columns do not change, and the shortest paths from all rows become tight (all
+// their reduced costs are 0). Each row keeps one shortest path, so these paths form a forest with
+// the ends as roots. Each end takes one of the free rows in its tree.
 //
 // If all rows and columns must be matched, their roles can be swapped: paths then lead from free
 // columns to free rows.
@@ -17,8 +17,8 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The two sides of the graph. Own vertices are the rows, or the columns with kOfCols; they have
-// labels. Other vertices are those of the opposite side.
+// The two sides of the graph. Own vertices are those that get labels: the rows, or with kOfCols the
+// columns. Other vertices are those of the opposite side.
 template <bool kOfCols>
 struct Sides {
   const Canonical& c;
@@ -30,12 +30,12 @@ struct Sides {
   __device__ int64_t* other_dual() const { return kOfCols ? w.u : w.price; }
   __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : c.row[edge]; }
   __device__ int32_t other(int32_t edge) const { return kOfCols ? c.row[edge] : c.col[edge]; }
-  // The edge with which own vertex x is paired, or kFree, or kStays.
+  // The edge of own vertex x's pair, kFree if x is free, or kStays if x stays unmatched.
   __device__ int32_t pair(int32_t x) const {
     if (!kOfCols) return w.pair[x];
     return w.owner[x] == kNone ? kFree : w.pair[w.owner[x]];
   }
-  // The own vertex that is paired with other vertex y, or kNone.
+  // The own vertex that is paired with y, a vertex of the other side; kNone if y is unpaired.
   __device__ int32_t holder(int32_t y) const {
     if (!kOfCols) return w.owner[y];
     return w.pair[y] == kFree ? kNone : c.col[w.pair[y]];
@@ -46,7 +46,8 @@ struct Sides {
     w.owner[c.col[edge]] = c.row[edge];
   }
 
-  // Both call f(edge) for this lane's share of the edges of a vertex.
+  // each_of_own() and each_of_other() call f(edge) for this lane's share of the allowed edges of a
+  // vertex.
   template <class F>
   __device__ void each_of_own(int32_t x, int lane, int width, const F& f) const {
     each_edge_of<kOfCols>(c, x, lane, width, [&](int32_t k) {
@@ -61,10 +62,11 @@ struct Sides {
   }
 };
 
-// A label-correcting search. Each step relaxes the edges of the vertices in a queue, until no label
-// improves. Labels are compared by distance, then by the number of pairs on the path, then by its
-// first edge, so the final labels do not depend on the order of threads. The number of pairs
-// prevents cycles of length 0.
+// A label-correcting search. The label of a vertex is its distance to the nearest end and the path
+// there. Each step relaxes the edges of the vertices in a queue, until no label improves. Labels
+// are compared by distance, then by the number of pairs on the path, then by the path's first edge,
+// so the final labels do not depend on the order of threads. Comparing the number of pairs prevents
+// cycles of length 0.
 template <class Team, bool kOfCols>
 struct PriceUpdate {
   const Team team;
@@ -80,8 +82,8 @@ struct PriceUpdate {
     return pair != kFree && pair != kStays;
   }
 
-  // Sets the duals of free vertices and the labels of vertices adjacent to an end. Queues the
-  // labelled vertices that are paired.
+  // Sets the duals of free vertices and the labels of vertices next to the end of a path. Queues
+  // those labelled vertices that are paired.
   __device__ void begin() const {
     team.one([&] { w.control->queued[0] = w.control->queued[1] = 0; });
     team.each(g.others(), [&](int64_t y) { w.chosen_by_other[y] = INT32_MAX; });
@@ -117,8 +119,9 @@ struct PriceUpdate {
     team.sync();
   }
 
-  // Calls f(x, distance, path) for each own vertex x that a vertex of the queue reaches within a
-  // distance of `most`. `path` is a value of `by`.
+  // Calls f(x, distance, path) for each own vertex x that is one step from a vertex in the queue
+  // and whose distance by way of that vertex is at most `most`. `path` is encoded like
+  // Workspace::by.
   template <class F>
   __device__ void each_reached(const int32_t* queue, int32_t count, int64_t most,
                                const F& f) const {
@@ -126,8 +129,8 @@ struct PriceUpdate {
       if (!there) return;
       const int32_t x = queue[k];
       const uint64_t by = w.by[x];
-      // This step has lowered the label, and its path is not set yet. The vertex that lowered it
-      // stays in a queue until the path is set. Then this vertex is queued again.
+      // The first pass of this step has lowered the distance of x and cleared its path. So x is
+      // skipped now. It is queued again when its new path is set, in this step or in a later one.
       if (by == kNoWay) return;
       const int32_t y = g.other(g.pair(x));
       const int64_t base = w.dist[x] - g.other_dual()[y];
@@ -164,13 +167,14 @@ struct PriceUpdate {
   }
   // The largest distance of a free vertex.
   __device__ int64_t farthest(int32_t count) const {
-    uint64_t most = ~uint64_t(0), none = 0;  // the complement of the distance
+    uint64_t most = ~uint64_t(0), none = 0;  // `most` is the complement of the distance
     team.each(count, [&](int64_t k) { most = min(most, ~uint64_t(w.dist[w.list[0][k]])); });
     team.least_of_each(most, none);
     return int64_t(~most);
   }
 
-  // Labels all vertices up to the distance of the farthest free vertex, and returns this distance.
+  // Labels all own vertices up to the distance of the farthest free own vertex, and returns this
+  // distance.
   __device__ int64_t find(int32_t count) const {
     constexpr int kEvery = 4;  // steps between two updates of the limit `most`
     int32_t* const queued = w.control->queued;
@@ -199,7 +203,7 @@ struct PriceUpdate {
 
   __device__ int32_t way_of(int32_t x) const { return int32_t(w.by[x] & UINT32_MAX); }
   // Follows the path from x to its end: a row that then stays unmatched, or an unpaired vertex.
-  // Returns the entry that names the free vertex chosen for this end.
+  // Returns the entry of chosen_by_own or chosen_by_other for this end.
   __device__ int32_t* end_of(int32_t x) const {
     for (;;) {
       const int32_t edge = way_of(x);
@@ -222,8 +226,9 @@ struct PriceUpdate {
     }
   }
 
-  // Matches some of the free vertices, or leaves rows unmatched. Adds to `moved`, the sum of all
-  // rises of a dual without a path. Nothing else bounds such duals.
+  // Matches some of the free vertices, or leaves rows unmatched. The dual of a vertex without a
+  // path rises in every update. `moved` sums these rises over all updates; only the limit on
+  // `moved` bounds such a dual.
   __device__ __noinline__ Status match_some(int64_t& moved) const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
     const int32_t count = list_own_free();
@@ -255,7 +260,7 @@ __device__ Status match_by_updates(const Team& team, const Canonical& c, const W
                                    int width, int64_t& updates) {
   Status status = kOptimal;
   int64_t moved = 0;
-  // The first update is one of rows, because it sets the duals of free rows.
+  // The first update labels rows, because that sets the duals of free rows.
   for (bool of_cols = false; status == kOptimal && list_free(team, c, w) > 0;
        of_cols = c.all_matched && !of_cols) {
     ++updates;

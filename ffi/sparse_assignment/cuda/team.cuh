@@ -27,7 +27,7 @@ struct alignas(16) Shared {
   SparseProblem problem;
   Workspace workspace;
 
-  // The hash tables of searches follow, then the state of the problem if it fits.
+  // The hash tables of searches follow this struct. The state of the problem comes next if it fits.
   __device__ char* tables() { return reinterpret_cast<char*>(this + 1); }
   JAXMATCH_HOST_DEVICE static int64_t bytes_of_tables(int64_t slots) {
     return kThreads / kWarpSize * slots * kSlotBytes;
@@ -86,8 +86,8 @@ __device__ inline void append(int32_t* list, int32_t* count, int lane, bool has,
   if (has) list[place] = x;
 }
 
-// Writes value(k) to `list` for each k < count with keep(k), in order. Returns their number.
-// `of_warps` is scratch with one entry per warp.
+// Writes value(k) to `list` for each k < count with keep(k), in increasing order of k. Returns the
+// number of values. `of_warps` is scratch with one entry per warp.
 template <class Team, class Keep, class Value>
 __device__ int32_t compact(const Team& team, int64_t count, int32_t* of_warps, int32_t* list,
                            const Keep& keep, const Value& value) {

@@ -1,6 +1,6 @@
-// Waves of searches from many free rows at once. A search keeps its path if no earlier search of
-// the wave changes a column that it changes. Changes of other columns do no harm: prices only fall,
-// so no shorter path appears.
+// A wave runs path searches from many free rows at once. The changes that a search asks for are
+// made unless an earlier search of the wave changes one of the same columns. Changes of other
+// columns do no harm: prices only fall, so cost - price only rises, and no shorter path appears.
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_WAVES_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_WAVES_CUH_
 
@@ -15,14 +15,14 @@ struct Waves {
   const Canonical& c;
   const Workspace& w;
   int width;          // minimum number of lanes per row
-  char* tables;       // in shared memory
+  char* tables;       // the block's hash tables, in shared memory
   int32_t slots;      // slots of a warp's hash table
   int64_t steps = 0;  // waves so far
 
-  // Up to this many searches get a whole block each, however large their trees are.
+  // Most searches of a wave in which each search gets a whole block, and so a larger table.
   static constexpr int kFewSearches = 128;
 
-  // Where a search records what it found. A record has space for `room` columns.
+  // Where a search records its path and changes. A record has space for `room` columns.
   struct Record {
     Search* search;
     int64_t* dist;
@@ -32,7 +32,7 @@ struct Waves {
     return {w.search + k, w.moved_dist + k * room, w.moved + k * room, w.path + k * (room + 1)};
   }
 
-  // The counts of this wave. Slow blocks may still read the counts of the last wave.
+  // The counts of this wave. The last wave has its own counts, which slow blocks may still read.
   __device__ Control::Tally& tally() const { return w.control->tally[steps % 2]; }
   __device__ uint64_t claim_of(int64_t k) const {
     return uint64_t(INT32_MAX - steps) << 32 | uint64_t(k);
@@ -60,14 +60,15 @@ struct Waves {
       atomic_min(&w.claim[j], claim_of(k));
     });
     group.sync();
-    // The path may also contain columns that are as far away as its end.
+    // Columns of the path may be as far away as the path's end. The loop above has left these out,
+    // so all columns of the path are claimed here.
     group.each(labels.path,
                [&](int64_t q) { atomic_min(&w.claim[c.col[r.path[q]]], claim_of(k)); });
     group.one([&] { r.search->listed = labels.listed; });
   }
 
-  // One warp changes the prices and pairs as search k found them, if this search has claimed all
-  // its columns.
+  // One warp makes the changes of prices and pairs that search k has recorded, if this search holds
+  // the claims on all columns that it would change.
   __device__ void move(int64_t k, const Record& r) const {
     const Search found = *r.search;
     if (found.outcome != kFound) return;
@@ -99,8 +100,8 @@ struct Waves {
     if (found.stays != kNone) w.pair[found.stays] = kStays;
   }
 
-  // Lists the start rows of the next wave: first the rows whose searches were in conflict, then new
-  // rows.
+  // Lists the start rows of the next wave: first the rows whose searches lost a column to another
+  // search, then new rows.
   __device__ void fill(int32_t count, int32_t most) const {
     if (team.rank != 0) return;
     const Team block = team.alone();
@@ -118,7 +119,7 @@ struct Waves {
     });
   }
 
-  // A warp or a block makes search k and records it.
+  // A warp or a block (`group`) runs search k, from row `start`, and records the result.
   template <class Group>
   __device__ void search(const Group& group, const Table& table, int64_t k, int32_t start,
                          int64_t room) const {
@@ -127,16 +128,16 @@ struct Waves {
     write_record(path, k, record(k, room), outcome);
   }
 
-  // Plays waves until each listed row is matched or needs a larger table, or until too few searches
-  // keep their paths. In a wave of few searches, each gets a block; otherwise each gets a warp.
-  // With `by_blocks`, all waves are that small.
+  // Plays waves until each of the `count` listed rows is matched or needs a larger hash table, or
+  // until the paths of too few searches can be used. In a wave of few searches, a block runs each
+  // search; in larger waves, a warp does. With `by_blocks`, all waves are kept that small.
   __device__ __noinline__ void play(int32_t count, bool by_blocks) {
-    constexpr int32_t kFewMoves = 8;  // stop if conflicts exceed kept paths by this factor
+    constexpr int32_t kFewMoves = 8;  // stop if conflicts exceed used paths by this factor
     const int warp = team.warp_of_block();
     const Table of_warp(team.s.labels[warp], tables + warp * slots * kSlotBytes, slots);
     const Table of_block(team.s.of_block, tables, slots * Team::kTeamWarps);
-    // `room` and `own_room`: columns that a search may record. `few`: searches of a wave with a
-    // block each.
+    // Columns that a search may record: `room` if a block runs it, `own_room` if a warp does. In
+    // waves of at most `few` searches, blocks run them.
     const int64_t room = min(w.vertices, int64_t(of_block.most)), own_room = w.recorded();
     const int64_t few = min(int64_t(kFewSearches), w.waves() * own_room / room);
     team.sync();

@@ -13,7 +13,8 @@ namespace jaxmatch::sparse_assignment {
 
 using team::kMostBlocks, team::Slots;
 
-// Values of one search as a whole. The labels of its columns are in a Table.
+// Values of one path search as a whole (path_search.cuh). The labels of single columns are in a
+// Table. The end of a path is a free column, or a row that the path leaves unmatched.
 struct Labels {
   int64_t end;           // the distance of the nearest end found so far
   uint64_t end_by;       // that end (high bits), and the edge that leads to it
@@ -25,18 +26,18 @@ struct Labels {
 
 // Values that the blocks of a problem share.
 struct Control {
-  int32_t listed[3];  // lengths of lists of free rows; round r uses entry r % 3
-  int32_t low;        // nonzero if a price has fallen too low
+  int32_t listed[3];  // lengths of the lists of free rows; round r of bids uses entry r % 3
+  int32_t low;        // nonzero if a row of the auction cannot bid, see Bids::low
   int32_t wrong;      // nonzero if a row or column that must be matched cannot be
   int32_t batch;      // number of searches in the wave
-  int32_t next;       // index in list[0] of the first row not searched from
+  int32_t next;       // index in list[0] of the first row whose search has not run
   struct Tally {
     int32_t moves, conflicts;
-  } tally[2];         // counts of a wave; waves alternate between both
+  } tally[2];         // counts of a wave; waves alternate between the two
   uint64_t bits;      // bitwise or of all costs
   int32_t queued[2];  // lengths of the two queues of a price update
 
-  // Counts of Bids after rounds that one block played alone.
+  // Members of Bids, after rounds that one block has played alone.
   struct Rounds {
     int64_t bids;
     int32_t turn;
@@ -46,51 +47,52 @@ struct Control {
 
 // The record of one search of a wave.
 struct Search {
-  int64_t end, u;        // distance of the path's end; smallest reduced cost of its start row
+  int64_t end, u;        // distance of the path's end; smallest cost - price of its start row
   int32_t start, stays;  // start row; the row that the path leaves unmatched, or kNone
   int32_t listed, path, outcome;
 };
 
-// Rows or columns of a chunk. Costs are summed by chunks, so that the sum does not depend on the
-// number of blocks.
+// Number of rows or columns in a chunk. Costs are summed by chunks, so that the sum does not depend
+// on the number of blocks.
 constexpr int64_t kChunk = 1024;
 // Most warps of a block.
 constexpr int kMostBlockWarps = 16;
 
-// Slots of the hash table for a search by one warp, and bytes of a slot. A search by a block uses
-// the tables of all its warps as one table.
+// Number of slots in the hash table for a search by one warp (kFewSlots for small problems or
+// little shared memory), and bytes of a slot. A search by a block uses the tables of all its warps
+// as one table.
 constexpr int64_t kMostSlots = 256, kFewSlots = 128, kSlotBytes = 8 + 8 + 8 + 4 + 4 + 4 + 4;
 
-// Limit on the columns in a table. Concurrent threads may each exceed it by one column, and one
-// slot must stay empty.
+// Limit on the number of columns in a table. It leaves slots free, because several threads may
+// exceed it at once, each by one column, and one slot must stay empty.
 JAXMATCH_HOST_DEVICE constexpr int64_t most_in(int64_t slots) { return slots / 8 * 5; }
 
 struct Workspace {
-  uint64_t* arrivals;  // count of arrivals at barriers between blocks; zero at launch
-  Slots* slots;        // [2]
+  uint64_t* arrivals;  // number of arrivals at barriers between blocks; zero at launch
+  Slots* slots;        // [2] words for reductions over blocks
   Control* control;
   FullRangeSum* part;     // [chunks] sum of the costs of each chunk
   int32_t* of_warps;      // [warps] scratch of compact()
   Search* search;         // [waves] records of searches
   int32_t* batch[2];      // [waves] start rows; waves alternate between both
   int64_t* moved_dist;    // [waves, recorded] distances of the columns in `moved`
-  int32_t *moved, *path;  // [waves, recorded (+ 1)] columns that a search changes; its path
-  int64_t *price, *stay, *offset;  // [vertices] prices of columns; `stay` of rows; column offsets
+  int32_t *moved, *path;  // [waves, recorded (+ 1)] columns that a search changes; path edges
+  int64_t *price, *stay, *offset;  // [vertices] prices of columns; see Reader::write_stays()
   int64_t *u, *level;              // [vertices] row duals; prices that bids offer
   uint64_t* best;                  // [vertices] smallest key of the bids for each column
   uint64_t* claim;                 // [vertices] the search of a wave that may change each column
   int64_t* dist;                   // [vertices] distance of a row or column to the nearest end
-  uint64_t* by;  // [vertices] pairs on the path to that end (high bits); its first edge
-  int32_t *queue[2], *queued;  // [vertices] queues of vertices; 1 for vertices in a queue
-  int32_t *chosen_by_own, *chosen_by_other;  // [vertices] the free vertex that gets each end
+  uint64_t* by;  // [vertices] pairs on the path to the nearest end (high bits); first edge
+  int32_t *queue[2], *queued;  // [vertices] queues of price updates; 1 for vertices in a queue
+  int32_t *chosen_by_own, *chosen_by_other;  // [vertices] the free vertex chosen for each end
   int32_t** chosen;       // [vertices] for each free vertex, the chosen_by_* entry of its end
   int32_t *pair, *owner;  // [vertices] the edge of each row; the row of each column
   int32_t* target;        // [vertices] the edge that each bid is for
   int32_t* list[2];       // [vertices] free rows; rounds alternate between both
-  int64_t* cost;          // [edges] units, or kNever
+  int64_t* cost;          // [edges] cost in units, or kNever if forbidden
   int32_t* row;           // [edges] row of each edge in the given graph
-  int32_t* by_col;        // [edges] edges in the order of the given columns
-  int64_t vertices, edges, bytes;  // length of the longer side; number of edges; total size
+  int32_t* by_col;        // [edges] the edges, sorted by column of the given graph
+  int64_t vertices, edges, bytes;  // vertices of the longer side; number of edges; total size
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m, int64_t edges)
       : vertices(n > m ? n : m), edges(edges) {
@@ -126,7 +128,7 @@ struct Workspace {
     return moved;
   }
 
-  // The number of chunks of `count` rows and columns.
+  // The number of chunks that make up `count` rows and columns.
   JAXMATCH_HOST_DEVICE static int64_t chunks(int64_t count) {
     return (count + kChunk - 1) / kChunk;
   }
@@ -136,7 +138,7 @@ struct Workspace {
     const int64_t useful = (edges + vertices) / kWork;
     return useful < 1 ? 1 : useful < kMostBlocks ? useful : kMostBlocks;
   }
-  // The most searches in a wave. Results depend on this number.
+  // The maximum number of searches in a wave (waves.cuh). Results depend on this number.
   JAXMATCH_HOST_DEVICE int64_t waves() const {
     constexpr int64_t kFew = 4, kMany = 2048;
     const int64_t wanted = vertices / 16;

@@ -1,15 +1,19 @@
 // An auction with epsilon scaling for masses (Bertsekas and Castanon, The auction algorithm for the
-// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass that no
-// column holds. A row bids all its free mass for its best column. A column holds the best bids up
-// to its demand. Each scale is cut off once little mass is free. The network simplex method
-// completes the plan, so prices affect only the time.
+// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass of a row
+// that no column holds. A row bids all its free mass for the column of least reduced cost. A column
+// holds the mass of the best bids, up to its demand. A scale (the bids with one epsilon) ends once
+// few rows have free mass. The network simplex method then makes the plan optimal, so the auction
+// affects only the time.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Mass of a row that a column holds. It becomes free when the column's price falls below `level`.
+// The mass of one row that one column holds. It becomes free when the column's price falls below
+// `level`.
 struct Holding {
   int64_t mass;
-  double level, key;    // key: order in the heap; at least the level
+  // The key gives the order in the column's heap. It may exceed the level, because a level may fall
+  // while the holding is in the heap.
+  double level, key;
   int32_t row, col;     // row: kNone if the holding is unused
   int32_t left, right;  // children in a skew heap; of an unused holding, right: the next unused one
   int32_t next;         // the next holding of the same row
@@ -20,17 +24,19 @@ struct Auction {
   const C& c;
   const int64_t *supply, *demand;
   double epsilon;
-  Holding* pool;  // [size]
+  Holding* pool;  // [size] all holdings
   int32_t size, made, unused;
-  int32_t* top;     // [cols] the holding with the greatest key
-  int32_t* of_row;  // [rows] the first holding
+  int32_t* top;     // [cols] root of the column's heap: the holding with the greatest key
+  int32_t* of_row;  // [rows] the row's first holding
   int64_t* held;    // [cols] mass that the column holds
   int64_t* rest;    // [rows] free mass
   int32_t* ring;    // [rows] circular queue of the rows with free mass
   int32_t first, free_rows;
   int64_t bids, free_mass;
-  bool warm;         // prices are given
-  bool has_dummies;  // one row may have most of the mass: scales go on while much mass is free
+  bool warm;  // begins at the prices in c.v
+  // The last row is a dummy, which may have most of the mass. So a scale may go on although few
+  // rows have free mass, as long as this mass is large.
+  bool has_dummies;
   Poll poll{};
 
   int32_t merge(int32_t a, int32_t b) {
@@ -83,8 +89,8 @@ struct Auction {
     }
   }
 
-  // Begins a scale: frees the mass whose reduced cost exceeds the least of its row by more than
-  // epsilon.
+  // Begins a scale: frees each holding whose reduced cost exceeds the least reduced cost of its row
+  // by more than epsilon.
   void begin(double* least) {
     for (int32_t i = 0; i < c.rows; ++i) {
       if (rest[i] == supply[i]) continue;
@@ -149,8 +155,8 @@ struct Auction {
     }
   }
 
-  // The next row bids. Returns false if it has no allowed column, or if the pool of holdings is
-  // full.
+  // The next row in the queue bids. Returns false if the row has no allowed column, or if the pool
+  // of holdings is full.
   bool bid() {
     const int32_t i = ring[first];
     poll.after(c.cols);
@@ -181,7 +187,9 @@ struct Auction {
   }
 
   void run(double* least) {
-    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;  // relative to the spread
+    // kFirst and kLast are epsilons relative to `spread`. Epsilon is multiplied by kFactor after
+    // each scale.
+    constexpr double kFirst = 1.0 / 32, kFactor = 1.0 / 5, kLast = 1e-2;
     constexpr int32_t kStopPart = 256, kFewest = 4, kMostBidsPerRow = 64, kLittlePart = 64;
     const int32_t few = c.rows / kStopPart > kFewest ? c.rows / kStopPart : kFewest;
     clear();

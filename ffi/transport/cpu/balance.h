@@ -2,8 +2,8 @@
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Finds the connected components of the allowed pairs of rows and columns with mass. Returns their
-// number, and stops as soon as there is only one.
+// Finds the connected components of the graph of allowed pairs between rows and columns with mass.
+// Returns their number. Stops as soon as only one component is left.
 template <class Given>
 int64_t join_components(const TransportProblem& p, const Given& given, const Masses& masses,
                         int32_t* parent) {
@@ -38,7 +38,7 @@ Status balance_masses(const TransportProblem& p, const Given& given, bool forbid
   const Balance balance{p.n, p.m, out->row, out->col, out->real, one ? nullptr : parent, mass};
   balance.sum();
   if (!balance.agrees(tolerance(p.coarsest, p.n + p.m))) return kInfeasible;
-  // All masses of one side may round to 0, if the unit is the least positive double.
+  // If the unit is the least positive double, all masses of one side may round to 0 units.
   if (one && (mass->total == 0) != (mass->total + mass->more == 0)) {
     out->lacking = fabs(mass->supply.value() - mass->demand.value());
     return kUnbalanced;
@@ -47,7 +47,7 @@ Status balance_masses(const TransportProblem& p, const Given& given, bool forbid
   return kOptimal;
 }
 
-// Whether some mass was rounded by more than results may be off.
+// Whether rounding to units changed some mass by more than half of the allowed error (spare()).
 inline bool are_coarse(const TransportProblem& p, const Masses& masses) {
   const double near = spare(p.mass_dtype) / 2;
   bool coarse = false;

@@ -2,10 +2,10 @@
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Nodes are rows, then columns, then a root. Nodes without a row or column as parent hang from the
-// root by artificial arcs. No mass can move on these: all of them lead to the root, and supplies
-// equal demands. Every arc without mass leads towards the root (Cunningham 1976: a strongly
-// feasible basis, with which the method cannot cycle).
+// Nodes are rows, then columns, then a root. Nodes that have no row or column as parent hang from
+// the root by artificial arcs. These never carry mass: all of them lead to the root, which can keep
+// none, because supplies equal demands. Every arc without mass leads towards the root. Such a basis
+// is strongly feasible, and the method cannot cycle (Cunningham 1976).
 template <class C>
 struct Basis {
   const C& c;
@@ -13,10 +13,10 @@ struct Basis {
   int32_t* above;                    // [nodes + 1] parents
   int64_t* flow;                     // [nodes] mass on the arc to the parent
   int32_t *child, *next, *previous;  // linked lists of children
-  int32_t* size;                     // sizes of subtrees
+  int32_t* size;                     // [nodes + 1] numbers of nodes in subtrees
   int64_t* price;                    // u of rows, v of columns, in whole units
-  double* shadow;                    // prices as doubles; those of columns are c.v
-  int32_t* stack;                    // [nodes + 1]
+  double* shadow;                    // prices as doubles; the part for columns is c.v
+  int32_t* stack;                    // [nodes + 1] scratch
   Poll poll{};
 
   int32_t root() const { return nodes; }
@@ -28,7 +28,8 @@ struct Basis {
     return is_row(x) ? c.units(x, y - c.rows) : c.units(y, x - c.rows);
   }
 
-  // --- The forest of a plan, before grow_tree() makes it a tree. above[x] is kNone for its roots.
+  // --- The forest of a plan, before grow_tree() makes it a tree. above[x] is kNone for the roots
+  // of its trees.
 
   void clear() {
     for (int32_t x = 0; x < nodes; ++x) above[x] = size[x] = kNone;
@@ -49,10 +50,10 @@ struct Basis {
     }
   }
 
-  // Adds mass from row i to column `col`. If there is already a path between them, mass moves
-  // around the cycle in the cheaper direction until an arc is empty, so the cost of the plan does
-  // not rise. `mark` differs in each call. Until there is a tree, `size` holds the last mark of
-  // each node.
+  // Adds mass from row i to column `col`. If the forest already has a path between them, the new
+  // arc closes a cycle. Then mass moves around the cycle, in the direction that does not raise the
+  // cost of the plan, until an arc is empty and can be removed. `mark` must differ in each call.
+  // Before grow_tree(), `size` holds the last mark of each node.
   void add(int32_t i, int32_t col, int64_t mass, int32_t mark) {
     const int32_t j = c.rows + col;
     for (int32_t x = i; x != kNone; x = above[x]) {
@@ -71,7 +72,8 @@ struct Basis {
       flow[above[i] == j ? i : j] += mass;
       return;
     }
-    // More mass on the new arc means less mass on the arcs with `loses`, and more on the others.
+    // More mass on the new arc means less mass on the arcs of the cycle for which `loses` is true,
+    // and more on its other arcs.
     int64_t dearer = c.units(i, col), least_less = INT64_MAX, least_more = mass;
     const auto for_path = [&](const auto& f) {
       for (int32_t x = i; x != meet; x = above[x]) f(x, is_row(x));
@@ -134,8 +136,9 @@ struct Basis {
     }
   }
 
-  // Turns the forest into a tree. In each tree of the forest, all prices follow from the price c.v
-  // of one of its columns.
+  // Turns the forest into a tree. In each tree of the forest, the price of one column is c.v,
+  // rounded to a multiple of c.coarse. All other prices follow from it, because the arcs have
+  // reduced cost 0.
   void grow_tree(int32_t* order) {
     for (int32_t x = 0; x <= nodes; ++x) {
       child[x] = kNone;
@@ -159,7 +162,8 @@ struct Basis {
       if (parent != root()) {
         set_price(x, cost_between(x, parent) - price[parent]);
       } else {
-        // If the top of a subtree is a row, its price follows from that of a column below it.
+        // If the top of a tree of the forest is a row, its price follows from that of a column
+        // below it.
         const int32_t col = is_row(x) ? child[x] : x;
         const int64_t v = llrint(rint(c.v[col - c.rows] / c.coarse) * c.coarse);
         set_price(x, is_row(x) ? cost_between(x, col) - v : v);

@@ -48,17 +48,17 @@ struct CanonicalForm {
 // An arc of a plan.
 struct Arc {
   int64_t mass;
-  int32_t row, col;  // in the given problem
+  int32_t row, col;  // indices in the given problem
 };
 
 template <class C>
 struct Workspace {
   Masses masses;
-  double *u, *v;  // [n], [m]
+  double *u, *v;  // [n], [m] duals
   int32_t *n_list, *m_list;
-  int64_t *supply, *demand;  // of the canonical form
-  PathMemory paths;          // for few columns
-  Holding* pool;             // for the auction, if columns are not few
+  int64_t *supply, *demand;  // masses of the canonical form
+  PathMemory paths;          // used if columns are few (few_columns.h)
+  Holding* pool;             // used by the auction; empty if columns are few
   int32_t pool_size;
   int32_t *top, *of_row, *ring;
   int64_t *held, *rest;
@@ -71,9 +71,10 @@ struct Workspace {
   int32_t *above, *child, *next, *previous, *size, *stack;
   int64_t *flow, *price;
   double* shadow;
-  Arc* saved;  // [nodes] arcs of another plan, if there are levels
+  Arc* saved;  // [nodes] arcs of the plan that solve_levels() keeps for comparison
 
-  // `known`: the canonical form is known. If it is not, sizes are bounds for both orientations.
+  // `known`: find_used() has found the canonical form. Before that, sizes are large enough for the
+  // problem and for its transpose.
   void allocate(const TransportProblem& p, const CanonicalForm& f, bool known, Stack* s) {
     const int64_t nodes = p.n + p.m, longer = p.n > p.m ? p.n : p.m;
     masses.row = s->take<int64_t>(p.n);
@@ -118,7 +119,7 @@ struct Workspace {
   }
 };
 
-// Sets the costs, copied if necessary, and the pointer to the column prices.
+// Sets the costs, after copying them if necessary, and the pointer to the column prices.
 template <class Lanes, class Elem>
 void take_costs(Costs<Lanes, Elem>* c, const CanonicalForm& f,
                 const Workspace<Costs<Lanes, Elem>>& w) {

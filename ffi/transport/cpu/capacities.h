@@ -11,7 +11,7 @@
 
 namespace jaxmatch::transport {
 
-// The capacities or the minima of one side.
+// The capacities or the minima of the rows or of the columns.
 struct Amounts {
   const void* array;  // null: every amount is `each`
   Dtype dtype;        // kS32 or kS64
@@ -29,7 +29,7 @@ struct Amounts {
 struct CapacityProblem {
   // Either costs or points are given.
   const void* cost;   // [n, m]
-  const void *x, *y;  // [n, dims], [m, dims]
+  const void *x, *y;  // [n, dims], [m, dims] points of rows and columns
   Dtype cost_dtype;   // also of the points
   int64_t n, m, dims;
   Metric metric;
@@ -47,12 +47,13 @@ struct CapacityProblem {
   // Results: a plan, or the column of each row.
   bool as_plan;
   Dtype result_dtype;           // kF32 or kF64, of value, duals and gap
-  int32_t *rows, *cols, *mass;  // [entries()] of the plan; -1, -1 and 0 after the last one
-  int32_t *col4row, *counts;    // [n], [m]
+  int32_t *rows, *cols, *mass;  // [entries()] the plan; -1, -1 and 0 after its last entry
+  int32_t *col4row, *counts;    // [n] column of each row, or -1; [m] number of rows of each column
   void *value, *row_dual, *col_dual, *gap;
   int32_t* status;
 
-  // With minima, each column is split into two parts: the minimum, and the optional rest.
+  // With minima, each column is split into two parts: one has the minimum as its capacity, and one
+  // the remaining capacity.
   int64_t parts() const { return has_minimum ? 2 : 1; }
   int64_t entries() const { return std::max<int64_t>(n + parts() * m - 1, 0); }
 };
@@ -98,7 +99,7 @@ void list_capacities(CapacityProblem& p, Rows& rows) {
   rows.result("status", p.status, 1);
 }
 
-// All operands of both targets, for a problem whose arrays are set. Absent arrays are null.
+// All operands and results of both targets, for problem_at(). Absent arrays are null.
 template <class Rows>
 void list_operands(CapacityProblem& p, Rows& rows) {
   list_costs(p, rows);

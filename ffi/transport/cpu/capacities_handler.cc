@@ -11,18 +11,18 @@
 namespace jaxmatch::transport {
 namespace {
 
-// Reads the attributes that say which results there are, and which amounts replace absent arrays.
+// Reads the attributes that say which results to write, and which amounts replace absent arrays.
 // Must be called before the arrays are looked up.
 void read_options(Attributes& given, CapacityProblem* p) {
   p->maximize = given.flag("maximize");
   p->as_plan = given.flag("as_plan");
   p->row_capacity.each = given.integer("row_capacity");
   p->col_capacity.each = given.integer("col_capacity");
-  p->col_minimum.each = given.integer("col_minimum");  // negative: there are no minima
+  p->col_minimum.each = given.integer("col_minimum");  // negative if columns have no common minimum
   p->has_minimum = p->col_minimum.each >= 0 || given.operand("col_minimum") >= 0;
 }
 
-// Checks what the table of operands does not check. Returns null if nothing is wrong.
+// Checks what the table of operands does not check. Returns an error message, or null.
 const char* what_is_wrong(const CapacityProblem& p) {
   for (const Amounts* x : {&p.row_capacity, &p.col_capacity, &p.col_minimum}) {
     const bool whole = x->dtype == Dtype::kS32 || x->dtype == Dtype::kS64;

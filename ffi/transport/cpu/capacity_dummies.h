@@ -52,8 +52,8 @@ inline Copy copy_of(Dtype from, Dtype to) {
   return nullptr;
 }
 
-// The dtype of the balanced costs. With minima, the cost that forbids a pair may be twice the
-// greatest cost, which int32 may not hold.
+// The dtype of the costs of the balanced problem. With minima, the cost that forbids a pair may be
+// twice the greatest cost, which int32 may not hold.
 inline Dtype balanced_dtype(const CapacityProblem& p) {
   const Dtype dtype = p.unmatched ? p.unmatched_dtype : p.cost_dtype;
   return p.has_minimum && dtype == Dtype::kS32 ? Dtype::kS64 : dtype;
@@ -63,12 +63,13 @@ struct Balanced {
   TransportProblem problem;
   int32_t moved;
   int32_t counts[kNumCounts];
-  bool too_wide;  // whether integer costs leave no room for a forbidding cost
+  // Whether the range of the integer costs is so wide that int64 cannot hold a cost that forbids.
+  bool too_wide;
 };
 
-// The cost that keeps the dummy row from filling the minimum of a column. An integer cost cannot be
-// infinite. It must exceed the cost of moving a unit of a real row there instead. If the minima can
-// be met, such a row exists.
+// The cost that keeps the dummy row from filling the minimum of a column. It is infinite for
+// floats. An integer cost cannot be infinite; it must exceed the extra cost of moving a unit of a
+// real row there instead. If the minima can be met, some row has such a unit.
 union Never {
   uint16_t half;
   float single;
@@ -87,8 +88,8 @@ inline Never infinite(Dtype dtype, bool maximize) {
   return x;
 }
 
-// The forbidding integer cost. `cost` has the balanced costs without the last row, with two parts
-// of each column.
+// The integer cost that forbids a pair (see Never). `cost`: the costs of the balanced problem
+// without the dummy row, with two parts of each column.
 inline Never forbidding(const CapacityProblem& p, const int64_t* cost, bool* too_wide) {
   const int64_t width = 2 * p.m + 1;
   int64_t least = 0, most = 0;
@@ -113,7 +114,7 @@ inline Never forbidding(const CapacityProblem& p, const int64_t* cost, bool* too
   return x;
 }
 
-// Writes the costs of the dummy row: 0, but `never` for the minima of columns.
+// Writes the costs of the dummy row: `never` for the minima of columns, and 0 elsewhere.
 inline void write_last_row(const CapacityProblem& p, const Never& never, int64_t size, char* out) {
   std::memset(out, 0, size_t((p.parts() * p.m + 1) * size));
   for (int64_t j = 0; p.has_minimum && j < p.m; ++j) {
@@ -214,7 +215,7 @@ inline void add_masses(const CapacityProblem& p, const Units& units, HostArena* 
     b.start_dual = with_last(static_cast<const double*>(p.start_dual), m, p.parts(), 0.0, memory);
   }
   // Without unmatched costs, as much as possible is matched, and one of the dummies has no mass.
-  // With them, the costs decide how much is matched.
+  // With unmatched costs, the costs decide how much is matched.
   out->moved = p.unmatched ? 0 : int32_t(std::min(units.of_rows, units.of_cols));
   b.moved = &out->moved;
 }

@@ -7,7 +7,8 @@
 
 namespace jaxmatch::transport {
 
-// An infinite dual (out of range) stays infinite, even if the shift is infinite too.
+// Adds a shift to a dual. An infinite dual (out of range) stays as it is, because an infinite shift
+// of the other sign would make it NaN.
 template <class Real>
 Real shifted(Real dual, Real by) {
   return std::isinf(dual) ? dual : dual + by;
@@ -43,7 +44,8 @@ void write_no_numbers(const CapacityProblem& p) {
   std::fill_n(static_cast<Real*>(p.col_dual), p.m, nan);
 }
 
-// Calls f(row, column, mass) for the entries of the plan without dummies, in their order.
+// Calls f(row, column, mass) for the entries of the plan that contain no dummy, in order. Both
+// parts of a column have its index.
 template <class F>
 void for_own_entries(const CapacityProblem& p, const TransportProblem& b, const F& f) {
   const auto* const mass = static_cast<const int32_t*>(b.mass);
@@ -82,8 +84,8 @@ inline void write_columns(const CapacityProblem& p, const TransportProblem& b, b
   });
 }
 
-// Writes all results. Errors that the transport problem cannot see override its status, except that
-// invalid costs come first.
+// Writes all results. Errors in the capacities, which the transport solver cannot see, override its
+// status unless it found invalid costs.
 inline void write_results(const CapacityProblem& p, const Units& units, const Balanced& balanced) {
   const TransportProblem& b = balanced.problem;
   const Status shown = balanced.too_wide ? kOverflow : units.status;

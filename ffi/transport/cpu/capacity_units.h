@@ -9,7 +9,8 @@
 
 namespace jaxmatch::transport {
 
-// Totals of capacities saturate here. If both totals reach this, the status is kOverflow.
+// The total capacities of rows and of columns saturate at this number. If both reach it, the status
+// is kOverflow.
 constexpr int64_t kMostPairs = int64_t{1} << 30;
 
 struct Units {
@@ -19,7 +20,8 @@ struct Units {
   Status status;
 };
 
-// Writes the amounts to `out`: 0 for masked or negative ones. Returns their total, which saturates.
+// Writes the amounts to `out`: 0 for masked or negative ones. Returns their total, at most
+// kMostPairs.
 inline int64_t read_amounts(const Amounts& given, const uint8_t* mask, int64_t count, int32_t* out,
                             bool* negative) {
   int64_t total = 0;

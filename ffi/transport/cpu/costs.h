@@ -1,18 +1,19 @@
-// The costs of a problem in canonical form (canonical.h), as a minimisation in whole units.
+// The costs of a problem in canonical form (canonical.h), as a minimisation in whole units. The
+// unit is a power of two, to which float costs are rounded; integer costs have the unit 1.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
 constexpr int32_t kNone = -1;  // no row, column or node
 
-// Estimated time of a random memory access, for Poll.
+// Estimated time of a random memory access in nanoseconds, for Poll::after().
 constexpr int64_t kMissNs = 10;
 
-// Sums of costs along a path of a basis stay below this.
+// Sums of costs along a path of the basis tree do not exceed this, in units.
 constexpr double kMostOnPath = 0x1p61;
 
-// In each tree of the first basis, all prices follow from one price, which is rounded to this many
-// bits. The number is low, so that costs with few bits get duals with few bits, which float32 can
-// hold.
+// The first basis is a forest. In each of its trees, all prices follow from the price of one node.
+// This price is rounded to so coarse a grid that a price as large as the greatest cost has this
+// many bits. Costs with few bits then get duals with few bits, which float32 can hold.
 constexpr int kCoarseBits = 14;
 
 // The given costs, [n, m].
@@ -31,7 +32,7 @@ struct GivenCosts {
   void load() {}
   const Elem* row(int64_t i) const { return cost + i * m; }
   Elem at(int64_t i, int64_t j) const { return cost[i * m + j]; }
-  // Calls f(i, cost) for all rows of a column.
+  // Calls f(i, cost) for each row i of column j.
   template <class F>
   void for_column(int64_t j, const F& f) const {
     for (int64_t i = 0; i < n; ++i) f(i, cost[i * m + j]);
@@ -46,7 +47,7 @@ struct Costs {
   using Given = GivenCosts<Elem>;
   static constexpr bool kComputed = false;
 
-  // A copy of the costs, if one is needed.
+  // Memory for a copy of the costs, if take_costs() needs one.
   struct Storage {
     Elem* gathered = nullptr;
 
@@ -63,13 +64,15 @@ struct Costs {
 
   const Elem* cost;
   int64_t stride;
-  const int32_t* row_id;  // the row of `cost` for row i; null: i itself
+  const int32_t* row_id;  // [rows] for row i, its index in `cost`; null if that is i
   int32_t rows, cols;
-  double scale = 1;       // factor from costs to units; negative to maximise
-  int64_t forbidden = 0;  // cost of a forbidden pair in units; exceeds any allowed cycle
-  double coarse = 1;      // grid of the first prices, in units; see Basis::grow_tree
-  CostMap map;            // changes the given costs (common/cost_levels.inc.h)
-  double* v;              // [padded cols] column prices; -infinity in the padding
+  double scale = 1;  // factor from costs to units; negative to maximise
+  // Cost of a forbidden pair, in units: more than the cost of any cycle of allowed pairs. 0 for
+  // integer costs, which cannot forbid a pair.
+  int64_t forbidden = 0;
+  double coarse = 1;  // first prices are multiples of this many units, see Basis::grow_tree()
+  CostMap map;        // changes the given costs (common/cost_levels.inc.h)
+  double* v;          // [cols, padded to whole vectors] column prices; -infinity in the padding
 
   const Elem* row(int64_t i) const { return cost + (row_id ? row_id[i] : i) * stride; }
   Elem mapped(Elem x) const {
@@ -93,16 +96,16 @@ struct Costs {
   int64_t units(int64_t i, int64_t j) const { return units_of(row(i)[j]); }
 };
 
-// Results of a pass over the costs.
+// What summarize_costs() finds.
 struct CostSummary {
-  bool invalid = false;            // a cost is NaN, or an infinity that does not forbid
+  bool invalid = false;            // a cost is NaN, or infinite with the sign that does not forbid
   bool forbids = false;            // some pair is forbidden
   uint64_t most_whole = 0;         // greatest magnitude of integer costs
   double most = 0;                 // greatest magnitude of finite float costs
   double least = __builtin_inf();  // least magnitude of nonzero float costs
 };
 
-// Looks at all unmasked costs, including those of rows and columns without mass.
+// Summarises all unmasked costs, including those of rows and columns without mass.
 template <class Given>
 CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   using Elem = typename Given::Elem;
@@ -132,12 +135,12 @@ CostSummary summarize_costs(const TransportProblem& p, const Given& given) {
   return found;
 }
 
-// Bounds the number of arcs of a path or a cycle, with some room for rounding. `shorter`: the
-// number of rows or of columns, whichever is less.
+// An upper bound on the number of arcs of a path or a cycle, plus a little room for rounding.
+// `shorter`: the smaller of the number of rows and the number of columns.
 inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
 
-// Chooses the smallest unit for which sums along paths fit 62 bits. Returns false if integer costs
-// do not fit.
+// Chooses the smallest unit for which a float cost has at most kMostFloatBits bits and sums along
+// paths fit into 62 bits. Integer costs keep the unit 1; returns false if their sums do not fit.
 template <class C>
 bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter) {
   const double arcs = most_arcs(shorter);
@@ -146,7 +149,8 @@ bool choose_unit(C& c, const CostSummary& found, bool maximize, int64_t shorter)
     c.scale = sign;
     return double(found.most_whole) * arcs <= kMostOnPath;
   } else {
-    // Every second arc of a path may be a forbidden pair, and each such pair outweighs a cycle.
+    // Every second arc of a path may be a forbidden pair, which costs more than any cycle of
+    // allowed pairs.
     const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
     int bits = ilogb(most_units);
     bits = bits < kMostFloatBits ? bits : kMostFloatBits;

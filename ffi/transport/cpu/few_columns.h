@@ -5,8 +5,8 @@
 // column at the current prices. A path leads from a column with too much mass to one with too
 // little, and mass moves along it.
 //
-// The first prices are those of a sample of the problem. The sample starts from the prices of a
-// smaller sample.
+// The first prices come from solving a sample of the problem, which itself starts from the prices
+// of a smaller sample.
 //
 // All lengths are whole units in doubles, and exact while they stay below 2^53. The network simplex
 // method finishes and proves the optimum, so the results of this file affect only the time.
@@ -15,7 +15,8 @@
 
 constexpr int32_t kMostFewColumns = 256;
 constexpr int32_t kRowsPerFewColumn = 32;
-constexpr double kMostExactWhole = 0x1p50;  // greatest magnitude of integer costs
+// Greatest magnitude of the integer costs that ColumnPaths takes, so that lengths stay exact.
+constexpr double kMostExactWhole = 0x1p50;
 
 inline bool has_few_columns(int32_t rows, int32_t cols) {
   return cols <= kMostFewColumns && rows / kRowsPerFewColumn >= cols;
@@ -73,7 +74,7 @@ struct ColumnPaths {
     return found;
   }
 
-  // --- Blocks.
+  // --- Blocks of parts. A part is the mass of one row that one column holds (parts.h).
 
   double* detours(int32_t b) const { return m.detours + int64_t(b) * m.stride; }
   double* lengths(int32_t j) const { return m.lengths + int64_t(j) * m.stride; }
@@ -138,8 +139,8 @@ struct ColumnPaths {
     m.parts[h].slot = slot;
   }
 
-  // Fills the hole that take_off() left in the blocks of column j, and recomputes the detours and
-  // lengths that depend on it.
+  // Moves the column's last part to the slot that take_off() has emptied in a block of column j.
+  // Recomputes the detours of the changed blocks and the lengths of the arcs from column j.
   void close_hole(int32_t j) {
     if (hole_block == kNone) return;
     const int32_t first = m.first[j];
@@ -191,7 +192,8 @@ struct ColumnPaths {
     compute_lengths(j);
   }
 
-  // Takes mass from part h. If no mass remains, frees the part, which leaves a hole in its block.
+  // Takes mass from part h. If no mass remains, frees the part. Its slot is then a hole until add()
+  // or close_hole() fills it.
   void take_off(int32_t h, int64_t mass) {
     Part& part = m.parts[h];
     part.mass -= mass;
@@ -206,7 +208,7 @@ struct ColumnPaths {
     unused = h;
   }
 
-  // The part of column j with the least detour to column k.
+  // The part of column j that is the cheapest to move to column k.
   int32_t part_to(int32_t j, int32_t k) {
     const double length = lengths(j)[k];
     for (int32_t b = m.first[j]; b != kNone; b = m.blocks[b].next) {
@@ -250,11 +252,13 @@ struct ColumnPaths {
     return sum;
   }
 
-  // Moves a column where a path may end this much nearer, so that it wins ties.
+  // Brings columns with too little mass this much nearer. Distances are whole numbers, so such a
+  // column wins ties with others, and the path ends there.
   static constexpr double kEndFirst = 0.5;
 
-  // Finds the nearest column with too little mass by Dijkstra's method, or kNone. Changes the
-  // prices so that the path to it, which `from` stores, has length 0.
+  // Finds the nearest column with too little mass by Dijkstra's method. Returns kNone if none can
+  // be reached. Stores the path in m.from, and changes the prices so that its arcs have reduced
+  // length 0.
   int32_t nearest() {
     for (int32_t j = 0; j < m.stride; ++j) {
       const bool is_col = j < c.cols;
@@ -277,7 +281,7 @@ struct ColumnPaths {
       }
       m.far[at] = distance;
       m.near[at] = __builtin_inf();
-      m.open[at] = -__builtin_inf();  // its distance is final
+      m.open[at] = -__builtin_inf();  // the distance of `at` is final
       const auto start = L::splat(distance + c.v[at]), own = L::splat(at);
       const auto step = L::splat(L::kWidth);
       auto first = L::splat(__builtin_inf()), col = first, here = L::lane_numbers();
@@ -302,7 +306,8 @@ struct ColumnPaths {
     return kNone;
   }
 
-  // Moves mass along the path to column `end`.
+  // Moves mass along the path to column `end`. Returns false if an arc of the path has no part of
+  // its length.
   bool augment(int32_t end) {
     int64_t mass = demand[end] - m.held[end];
     int32_t path[kMostFewColumns], count = 0, k = end;
@@ -328,7 +333,8 @@ struct ColumnPaths {
     return true;
   }
 
-  // Solves for the masses in `supply` and `demand`. Returns false if it gave up.
+  // Solves for the masses in `supply` and `demand`. Returns false if a row has no allowed column,
+  // or if the number of paths or parts reaches a limit.
   bool solve() {
     if (!begin()) return false;
     return improve();
@@ -347,9 +353,9 @@ struct ColumnPaths {
     return true;
   }
 
-  // Sets m.supply and m.demand to a sample of about `units` units. Imagine all mass on a line, with
-  // the rows in scattered order, and points at equal distances. The sample has one unit for each
-  // point.
+  // Sets m.supply and m.demand to a sample of about `units` units. Imagine the masses of all rows
+  // laid end to end in scattered order, and points at equal distances along this line. A row gets
+  // one unit for each point in its mass. Columns get their units in the same way.
   void sample(const int64_t* all_supply, const int64_t* all_demand, int64_t total, int64_t units) {
     const int64_t step = total / units;
     const auto gcd = [](int64_t a, int64_t b) {
@@ -383,7 +389,7 @@ struct ColumnPaths {
     }
   }
 
-  // Finds prices and a plan. `warm`: prices are given.
+  // Finds prices and a plan. `warm`: begins at the prices in c.v.
   bool run(bool warm) {
     constexpr int32_t kFirstUnits = 4, kFactor = 4, kFarPart = 8;
     const int64_t *all_supply = supply, *all_demand = demand;
@@ -407,7 +413,8 @@ struct ColumnPaths {
     return solve();
   }
 
-  // Calls put_mass(row, col, mass) for the plan. Mass above the demand of a column goes to `rest`.
+  // Calls put_mass(row, col, mass) for the plan. Mass above the demand of a column is not part of
+  // the plan: it is added to the row's entry of `rest`.
   template <class Put>
   void give_plan(int64_t* rest, const Put& put_mass) {
     for (int32_t i = 0; i < c.rows; ++i) rest[i] = m.of_row[i] == kNone ? supply[i] : 0;

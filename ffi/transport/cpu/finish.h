@@ -21,7 +21,7 @@ void move_mass(const TransportProblem& p, int64_t from, int64_t to) {
   memcpy(static_cast<char*>(p.mass) + to * bytes, static_cast<char*>(p.mass) + from * bytes, bytes);
 }
 
-// Marks the entries from `first` on as unused.
+// Marks the entries of the plan from `first` on as unused.
 void write_plan_end(const TransportProblem& p, int64_t first) {
   for (int64_t k = first; k < p.n + p.m - 1; ++k) {
     p.rows[k] = p.cols[k] = kNone;
@@ -29,7 +29,8 @@ void write_plan_end(const TransportProblem& p, int64_t first) {
   }
 }
 
-// `gap`: the difference of the sums of masses, if these are unbalanced.
+// Writes the results of a problem without a solution. `gap`: the mass that one side lacks, if the
+// status is kUnbalanced.
 void write_failure(const TransportProblem& p, Status status, double gap = __builtin_nan("")) {
   const double nan = __builtin_nan("");
   write_plan_end(p, 0);
@@ -40,10 +41,11 @@ void write_failure(const TransportProblem& p, Status status, double gap = __buil
   *p.status = status;
 }
 
-// Takes forbidden pairs without mass out of the tree. The subtree below such a pair hangs from the
-// root instead, and its prices become moderate: no allowed pair needs the high prices of a
-// forbidden one. `finite`: some of these pairs are forbidden only by a CostMap, and their true cost
-// is at least c.forbidden.
+// Takes forbidden pairs without mass out of the tree. Such a pair gives the nodes below it prices
+// of about c.forbidden, which no allowed pair needs. So the subtree is hung from the root instead,
+// and its prices are shifted to bring the price of its top closer to 0. `finite`: some pairs are
+// forbidden only by a CostMap. Their true cost is at least c.forbidden, and they limit the shift as
+// allowed pairs do.
 template <class C>
 void release_forbidden(Basis<C>& b, const C& c, bool finite, int32_t* in_part) {
   for (int32_t x = 0; x < b.nodes; ++x) {
@@ -56,8 +58,8 @@ void release_forbidden(Basis<C>& b, const C& c, bool finite, int32_t* in_part) {
     b.link(x, b.root());
     for (int32_t y = 0; y < b.nodes; ++y) in_part[y] = 0;
     b.for_subtree(x, [&](int32_t y) { in_part[y] = 1; });
-    // The least slack between rows outside the subtree and columns in it: prices may change by at
-    // most this.
+    // The least reduced cost between a row outside the subtree and a column in it. A greater shift
+    // would make this reduced cost negative.
     int64_t most = INT64_MAX;
     for (int32_t i = 0; i < c.rows; ++i) {
       b.poll.after(c.cols);
@@ -88,8 +90,8 @@ bool uses_forbidden(Basis<C>& b, const C& c) {
 }
 
 // Sets the entries of u, [n], and v, [m], that are NaN: the duals of rows and columns without mass.
-// Each becomes the greatest dual that the others allow, at the costs as `map` changes them. All
-// duals are doubles at the scale of the given costs.
+// Each becomes the greatest dual that the duals of the other side allow, at the costs as changed by
+// `map`. Duals are in terms of the given costs, not in whole units.
 template <class Given>
 void extend_duals(const TransportProblem& p, const Given& given, const CostMap& map, double* u,
                   double* v) {

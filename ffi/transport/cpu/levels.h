@@ -1,9 +1,10 @@
-// Levels of costs (common/cost_levels.inc.h): a problem is solved without its higher levels if it
+// Levels of costs (common/cost_levels.inc.h): a cost of a higher level, such as 1e9 for pairs to
+// avoid, outweighs any exchange of lower costs. A problem is solved without its higher levels if it
 // is feasible without them.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Applies `map` to a cost of any format. Every format can hold the result: the cost itself,
+// Applies `map` to a cost of any number format. Every format can hold the result: the cost itself,
 // infinity, or a power of two below the cost.
 template <class Elem>
 Elem mapped_cost(const CostMap& map, Elem cost, bool maximize) {
@@ -39,8 +40,8 @@ void for_used_costs(const TransportProblem& p, const Given& given, const Masses&
   }
 }
 
-// Whether there may be levels. This is a quick test of some rows: most problems without levels then
-// need no full search.
+// Whether there may be several levels. This quick test looks at some rows only. It spares most
+// problems with a single level the search of all costs.
 template <class Given>
 bool may_have_levels(const TransportProblem& p, const Given& given, const CostSummary& found,
                      const Masses& masses) {
@@ -58,8 +59,9 @@ bool may_have_levels(const TransportProblem& p, const Given& given, const CostSu
   return may_have_levels(seen, found.most, found.least);
 }
 
-// Returns the levels of the costs. Sets `needed` to the highest level that is certainly needed:
-// some row or column has no cost in a lower level. `least` is scratch, [m].
+// Returns the levels of the costs. Sets `needed` to the highest level that every plan needs: some
+// row or column has no cost in a lower level. `outweighs`: see CostLevels::split(). `least`:
+// scratch, [m].
 template <class Given>
 CostLevels find_levels(const TransportProblem& p, const Given& given, const Masses& masses,
                        double outweighs, double* least, int* needed) {
@@ -77,7 +79,8 @@ CostLevels find_levels(const TransportProblem& p, const Given& given, const Mass
   int64_t row = -1;
   double of_row = -infinity;
   const auto need = [&](double x) {
-    const int at = x < infinity ? found.of(x) : 0;  // if all pairs are forbidden, no level helps
+    // A row or column that has only forbidden pairs needs no level: no level makes it feasible.
+    const int at = x < infinity ? found.of(x) : 0;
     *needed = at > *needed ? at : *needed;
   };
   for_used_costs(p, given, masses, [&](int64_t i, int64_t j, double x) {

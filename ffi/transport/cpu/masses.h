@@ -8,8 +8,8 @@ struct Masses {
   double unit = 1;     // a power of two; 1 for integers
   int64_t total = 0;
   bool rounded = false;  // a mass was rounded to the unit, or demands were scaled
-  bool coarse = false;   // a mass was rounded by more than results may be off
-  double lacking = 0;    // difference of the sums, if it is too large
+  bool coarse = false;   // rounding changed a mass by more than the error allowed by spare()
+  double lacking = 0;    // mass that one side lacks, if the totals differ too much; else 0
 };
 
 // Sums the unmasked entries. Returns false if one is negative, infinite or NaN.
@@ -59,7 +59,8 @@ inline void read_integers(const void* x, Dtype dtype, const uint8_t* mask, int64
   for (int64_t k = 0; k < size; ++k) out[k] = mask && !mask[k] ? 0 : read_integer(x, dtype, k);
 }
 
-// Sets the masses of the dummies so that each side sums to `rows` + `cols` - `moved`.
+// Sets the masses of the dummies, so that each side sums to `rows` + `cols` - `moved`. `rows` and
+// `cols` are the total masses of the other rows and columns.
 inline void fill_dummies(const TransportProblem& p, int64_t rows, int64_t cols, int64_t moved,
                          Masses* out) {
   out->row[p.n - 1] = cols - moved;
@@ -89,8 +90,8 @@ inline Status read_integer_masses(const TransportProblem& p, unsigned __int128 r
   return kOptimal;
 }
 
-// Checks the sums of both sides. Sets `moved`, and `most`, an upper bound of each side's total. If
-// the sums differ too much, sets `lacking`.
+// Checks the total supply `rows` and the total demand `cols`. Sets `moved`, and `most`, an upper
+// bound of each side's total. If one side lacks mass, sets `lacking`.
 inline Status sum_reals(const TransportProblem& p, double rows, double cols, double* moved,
                         double* most, Masses* out) {
   const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(rows, cols);
@@ -107,7 +108,7 @@ inline Status sum_reals(const TransportProblem& p, double rows, double cols, dou
   return *most < __builtin_inf() ? kOptimal : kOverflow;
 }
 
-// Reads and checks the masses. Does not balance floats yet.
+// Reads and checks the masses. Float masses are not balanced yet (balance_masses()).
 inline Status read_masses(const TransportProblem& p, Masses* out) {
   double rows, cols, moved = 0, most = 0;
   unsigned __int128 whole_rows, whole_cols;

@@ -1,9 +1,11 @@
-// Places the mass that the auction or the paths left free.
+// Places the free mass: mass of rows that no column holds after the auction or the augmenting
+// paths.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Gives the free mass of each row to its best columns with room. Uses forbidden pairs only if there
-// are no others. Calls put(row, col, mass). `open` is scratch.
+// Gives the free mass of each row to its columns with room, those of least reduced cost first. Uses
+// forbidden pairs only if no allowed column has room. Calls put(row, col, mass). `open`: scratch,
+// [cols].
 template <class C, class Put>
 void place_rest(const C& c, const int64_t* demand, int64_t* held, int64_t* rest, int32_t* open,
                 const Put& put) {

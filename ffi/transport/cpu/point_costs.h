@@ -1,14 +1,14 @@
-// Costs that are distances between points. Rows are computed when they are scanned. This needs O((n
-// + m) d) memory besides a cache of rows. The dummies (the last row and the last column) have
-// stored costs instead.
+// Costs that are distances between points. A row of costs is computed when it is scanned, and
+// cached. Besides the cache, this takes memory for the coordinates only. The costs of the dummies
+// (the last row and the last column) are stored.
 //
 // Included once per instruction set, inside that set's namespace (transport/cpu/solver.inc.h).
 
-// Vectors of columns that are computed at once.
+// How many vectors of columns are computed at once.
 constexpr int kVectorsAtOnce = 4;
 // Computed rows are cached: row i is in slot i modulo the number of slots. The slots fill
-// kCachedBytes, but there are at least kLeastSlots. If all rows take at most kMostKeptBytes,
-// problems with few columns keep all of them.
+// kCachedBytes, but there are at least kLeastSlots. With few columns (few_columns.h), all rows are
+// cached if they take at most kMostKeptBytes.
 constexpr int64_t kLeastSlots = 32;
 constexpr double kMostKeptBytes = 1 << 28;
 
@@ -17,17 +17,17 @@ inline int64_t padded_to_blocks(int64_t count) {
   return (count + kBlock - 1) / kBlock * kBlock;
 }
 
-// The given problem. Each access computes a row or a column into `line`, and overwrites the one
-// before.
+// The costs of the given problem. Each access computes a row or a column into `line`, and
+// overwrites what the access before has computed.
 template <class ElemType>
 struct GivenPoints {
   using Elem = ElemType;
 
   const TransportProblem* p;
   int64_t n, m, dims;               // numbers of points, and dimensions
-  int64_t row_width, col_width;     // with padding
+  int64_t row_width, col_width;     // n and m, padded
   double *row_points, *col_points;  // [dims, width], zeros in the padding
-  double* point;                    // [dims]
+  double* point;                    // [dims] the point whose distances are computed
   Elem* line;                       // [longer width + 1] the last row or column computed
 
   void allocate(const TransportProblem& problem, Stack* s) {
@@ -54,7 +54,7 @@ struct GivenPoints {
     if (p->last_row) line[m] = static_cast<const Elem*>(p->last_col)[i];
     return line;
   }
-  // Distances are symmetric to the last bit, so columns are computed as rows are.
+  // d(x, y) and d(y, x) are bitwise equal, so a column is computed as a row is.
   template <class F>
   void for_column(int64_t j, const F& f) const {
     if (j == m) {

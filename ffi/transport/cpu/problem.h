@@ -1,7 +1,7 @@
 // One transport problem: the interface between the handler and the CPU solvers.
 //
-// As in assignment/cpu/problem.h, the solver is compiled once per instruction set. These copies
-// share nothing but this header and the arena.
+// As in assignment/cpu/problem.h, the solver is compiled once per instruction set. The compiled
+// copies share nothing but this header and the arena.
 #ifndef JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
 #define JAXMATCH_TRANSPORT_CPU_PROBLEM_H_
 
@@ -24,12 +24,12 @@ struct TransportProblem {
   bool maximize;
   const void* supply;  // [n]
   const void* demand;  // [m]
-  Dtype mass_dtype;    // of both: kS32, kS64, kF32 or kF64
-  Dtype coarsest;      // least precise dtype from which they were converted
+  Dtype mass_dtype;    // of supplies and demands: kS32, kS64, kF32 or kF64
+  Dtype coarsest;      // least precise dtype that the masses have had
 
-  // If the costs are distances between points, these points are given. Distances are computed on
-  // each access. If there are dummies (the last row and the last column), n and m include them.
-  // Dummies have no points: last_row and last_col are their costs.
+  // If the costs are distances between points, these points are given, and distances are computed
+  // when a solver needs them. With dummies (the last row and the last column), n and m include the
+  // dummies. Dummies have no points: last_row and last_col are their costs.
   const void* row_points;  // [dims, n], or [dims, n - 1] with dummies; null if costs are stored
   const void* col_points;  // [dims, m], or [dims, m - 1] with dummies
   int64_t dims;
@@ -41,12 +41,12 @@ struct TransportProblem {
   const uint8_t* row_mask;  // [n]
   const uint8_t* col_mask;  // [m]
   // Scalar. If given, the last row and the last column are dummies, and their given masses are
-  // ignored. This much mass moves between the other rows and columns if the pair of the dummies is
-  // forbidden. If that pair is allowed, at least this much moves.
+  // ignored. This much mass moves between the other rows and columns, or at least this much if the
+  // dummy row may send mass to the dummy column.
   const void* moved;
   const void* start_dual;  // [m] in result_dtype: column duals to start from
-  // [n] a column for each row, or -1; no column occurs twice. If the first entry is not -1, a GPU
-  // starts from this plan instead of running an auction.
+  // [n] a column for each row, or -1; no column occurs twice. If the first entry is not -1, the
+  // CUDA solver starts from this plan instead of running an auction.
   const int32_t* start_col;
 
   Dtype result_dtype;    // kF32 or kF64, of value, duals and gap
@@ -73,7 +73,7 @@ namespace avx512 {
 bool solve_transport(const TransportProblem&, Arena*);
 }
 
-// The fastest solver of this processor. All return the same bits.
+// The fastest solver that this processor can run. All solvers return bitwise equal results.
 SolveTransport pick_transport_solver();
 
 }  // namespace jaxmatch::transport

@@ -50,8 +50,8 @@ double spread_of_costs(const C& c) {
   return greatest - L::least(least);
 }
 
-// What scan_exactly() finds in row i: the least reduced cost in whole units and the first column
-// that has it, and whether every cost of the row is a whole number of units.
+// What scan_exactly() finds in row i: the least of C_ij - v_j in whole units, the first column that
+// has it, and whether every cost of the row is a whole number of units.
 struct ExactScan {
   int64_t least;
   int32_t col;

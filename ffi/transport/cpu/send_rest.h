@@ -15,12 +15,13 @@ inline void allocate_flows(PlanFlows* f, const TransportProblem& p, double* mass
   f->stays = s->take<int32_t>(f->nodes);
 }
 
-// Candidates that could receive the remaining mass of a node; kNone if there are none.
+// Nodes that could receive the remaining mass of a node; kNone if there are none.
 struct Receivers {
-  int32_t best = kNone;   // the one of least reduced cost that can take all the mass
-  int32_t open = kNone;   // the one with the most remaining mass
-  int32_t large = kNone;  // the one with the greatest mass
-  bool ample = false;     // whether the mass is within the allowed error of some receiver
+  int32_t best = kNone;   // of the nodes that can take all the mass, the one of least reduced cost
+  int32_t open = kNone;   // the node with the most remaining mass
+  int32_t large = kNone;  // the node with the greatest given mass
+  // Whether the mass does not exceed the allowed error (PlanFlows::spare) of some node.
+  bool ample = false;
 
   template <class Slack>
   void find(const PlanFlows& f, int32_t x, const Slack& slack) {
@@ -48,9 +49,9 @@ inline int32_t find_arc(const PlanFlows& f, uint64_t key) {
   return kNone;
 }
 
-// Sends the remaining mass of all nodes, by new arcs if necessary. Nodes without an ample receiver
-// come first, because other nodes might use up the room that they need. Returns false if a node has
-// mass but no allowed pair.
+// Sends the remaining mass of all nodes, by new arcs if necessary. Nodes without an `ample`
+// receiver come first: they need receivers with remaining mass, which other nodes might use up.
+// Returns false if a node has remaining mass but no allowed pair.
 template <class Slack>
 bool send_rest(PlanFlows& f, const Slack& slack) {
   Poll poll;

@@ -15,8 +15,9 @@ struct Simplex {
   }
 
   // Lets the arc from row i to column `col`, whose reduced cost is `gain` < 0, enter the basis.
-  // Mass moves around the cycle that the arc closes, until an arc stops it. If several arcs stop
-  // it, the last one leaves the basis, counted along the cycle from its node nearest to the root.
+  // Mass moves around the cycle that the arc closes, until an arc of the cycle is empty. This arc
+  // leaves the basis. If several arcs become empty together, the last of them leaves, counted in
+  // the direction of the movement from the cycle's node nearest to the root.
   void pivot(int32_t i, int32_t col, int64_t gain) {
     ++pivots;
     const int32_t j = c.rows + col;
@@ -51,12 +52,13 @@ struct Simplex {
       for (x = j; x != meet; x = b.above[x]) b.flow[x] += b.leads_up(x) ? mass : -mass;
     }
     move_subtree(below_row ? i : j, below_row ? j : i, leaves, meet, mass);
-    // The reduced cost of the arc becomes 0.
+    // Makes the reduced cost of the entering arc 0.
     shift_prices(below_row ? i : j, below_row ? gain : -gain);
   }
 
-  // Cuts off the subtree at `leaves` and hangs it from `out` by its node `in`, with `mass` on the
-  // new arc.
+  // Cuts the subtree of `leaves` off its parent, and hangs it from the node `out` by its own node
+  // `in`. The arc between `in` and `out` gets `mass`. `meet`: the lowest common ancestor of `in`
+  // and `out`.
   void move_subtree(int32_t in, int32_t out, int32_t leaves, int32_t meet, int64_t mass) {
     const int32_t moved = b.size[leaves];
     for (int32_t x = b.above[leaves]; x != meet; x = b.above[x]) b.size[x] -= moved;
@@ -78,8 +80,8 @@ struct Simplex {
     }
   }
 
-  // Raises u and lowers v by `more` in the subtree of x. If the rest of the tree is smaller,
-  // changes its prices the other way instead.
+  // Raises u and lowers v by `more` in the subtree of x. If the rest of the tree is smaller, lowers
+  // u and raises v there instead, which gives the same reduced costs.
   void shift_prices(int32_t x, int64_t more) {
     const auto shift = [&](int32_t y, int64_t by) {
       b.set_price(y, b.price[y] + (b.is_row(y) ? by : -by));
@@ -110,8 +112,9 @@ struct Simplex {
     }
   };
 
-  // Pivots until no reduced cost is negative. Calls `price(i, entering)` for each row in cyclic
-  // order, and pivots on the best arc of a few rows.
+  // Pivots until no reduced cost is negative. For one row after another, in cyclic order, calls
+  // `price(i, entering)`, which offers the best arc of row i. After every few rows, pivots on the
+  // best arc offered.
   template <class Price>
   void run_rounds(const Price& price) {
     constexpr int32_t kRowsAtOnce = 4;
@@ -137,7 +140,7 @@ struct Simplex {
       const int32_t j = find_column(c, i, least);
       entering.offer(i, j, reduced(i, j));
     });
-    // Prices were rounded to doubles so far. The second run computes reduced costs exactly, in
+    // The first run rounded prices to doubles. The second run computes reduced costs exactly, in
     // integers.
     bool whole = true;
     run_rounds([&](int32_t i, Entering& entering) {

@@ -1,10 +1,10 @@
 // Exact transport. An auction, or augmenting paths if columns are few, finds prices and most of a
-// plan. Cancelling cycles turns the plan into a forest, the first basis. The network simplex method
-// then makes it optimal.
+// plan. Cancelling cycles turns the plan into a forest, which is the first basis. The network
+// simplex method then makes the plan optimal.
 //
 // Included by portable.cc, avx2.cc and avx512.cc, which define JAXMATCH_ISA_NAMESPACE (the
 // namespace) and are compiled for their instruction set. Only solve_transport may have external
-// linkage, and nothing may come from the C++ standard library (see transport/cpu/problem.h).
+// linkage, and nothing may come from the C++ standard library (see assignment/cpu/problem.h).
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ namespace {
 // clang-format on
 
 // Writes all duals, and sets u, [n], and v, [m], to the duals of the minimisation. Returns the
-// greatest magnitude.
+// greatest magnitude of a dual.
 template <class C>
 double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c, const Basis<C>& b,
                    const typename C::Given& given, double* u, double* v) {
@@ -84,7 +84,8 @@ double write_duals(const TransportProblem& p, const CanonicalForm& f, const C& c
   return most;
 }
 
-// Calls g(row, column, mass) for all arcs with mass, with indices of the given problem.
+// Calls g(row, column, mass) for all arcs with mass. Row and column are indices of the given
+// problem.
 template <class C, class G>
 void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
   for (int32_t x = 0; x < b.nodes; ++x) {
@@ -100,7 +101,7 @@ void for_arcs(const CanonicalForm& f, const C& c, Basis<C>& b, const G& g) {
   }
 }
 
-// The cost of a plan, whose masses are in units or floats.
+// The cost of a plan whose masses are in units or floats.
 template <class Elem>
 struct CostOfPlan {
   __int128 whole = 0;
@@ -163,7 +164,7 @@ bool recompute_flows(const TransportProblem& p, const Given& given, const ForArc
   });
 }
 
-// Returns the argument `for_arcs` of write_plan that lists recomputed flows.
+// Returns a function that lists the recomputed flows, for the argument `for_arcs` of write_plan().
 inline auto flows_of(const TransportProblem& p, const PlanFlows& flows) {
   return [&](const auto& g) {
     for (int32_t k = 0; k < flows.count; ++k) {
@@ -182,7 +183,8 @@ inline double loss(const PlanFlows& flows, double most) {
   return flows.paid + off * most;
 }
 
-// The cost of the basis' plan minus the cost of the other plan, the first `count` arcs of w.saved.
+// The cost of the plan of the basis minus the cost of the saved plan, whose arcs are the first
+// `count` of w.saved.
 template <class C>
 double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
                          const Workspace<C>& w, int32_t count) {
@@ -198,13 +200,13 @@ double excess_over_saved(const TransportProblem& p, const CanonicalForm& f, cons
 }
 
 // Writes the results. `whole`: all costs are whole numbers of units. `saved`: the number of arcs of
-// another plan in w.saved, which is written instead if it costs less.
+// another plan in w.saved, which is written instead if it costs less; 0 if there is none.
 template <class C>
 void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& c, Basis<C>& b,
                     Workspace<C>& w, bool whole, int32_t saved) {
   const Masses& masses = w.masses;
   const double most = write_duals(p, f, c, b, w.given, w.u, w.v);
-  // With recomputed flows, the plan is always that of the basis.
+  // Flows are recomputed only for the plan of the basis, so the saved plan is then ignored.
   const double excess = saved > 0 && !masses.coarse ? excess_over_saved(p, f, c, b, w, saved) : 0;
   const auto arcs = [&](const auto& g) {
     if (!(excess > 0)) return for_arcs(f, c, b, g);
@@ -219,13 +221,13 @@ void write_solution(const TransportProblem& p, const CanonicalForm& f, const C& 
     value = write_plan(p, w.given, arcs, masses.unit, w.first, w.order);
   }
   write_real(p.value, p.result_dtype, 0, value);
-  // Rounding: each cost is off by up to half a unit, and each mass by one unit. Balancing changes
-  // each demand by up to two more.
+  // What rounding may add to the gap: each cost is off by up to half a unit, and each mass by one
+  // unit. Balancing changes each demand by up to two more units.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   if (excess > 0) gap = fmax(gap - excess, 0);
   gap *= 1 + 0x1p-50;
-  if (!whole || masses.rounded) gap += 0x1p-1074;  // for products that underflowed
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // covers products that underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_inff());
   }
@@ -248,8 +250,8 @@ void write_empty(const TransportProblem& p, const Given& given, double* u, doubl
   *p.status = kOptimal;
 }
 
-// Sets the column prices to the given duals. Returns false if there are none, or one is not finite
-// or too large.
+// Sets the column prices to the given duals. Returns false if no duals are given, or if one is not
+// finite or too large.
 template <class C>
 bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, double* u) {
   if (!p.start_dual) return false;
@@ -262,7 +264,8 @@ bool start_warm(const TransportProblem& p, const CanonicalForm& f, const C& c, d
     for (int32_t j = 0; j < c.cols; ++j) c.v[j] = rint(dual(f.col_list[j]) * scale);
     return true;
   }
-  // The given duals are those of canonical rows. Each column gets the greatest price they allow.
+  // The problem is transposed, so the given duals are those of canonical rows. Each canonical
+  // column gets the greatest price that they allow.
   Poll poll;
   for (int32_t j = 0; j < c.cols; ++j) u[j] = __builtin_inf();
   for (int32_t i = 0; i < c.rows; ++i) {
@@ -291,7 +294,8 @@ int64_t begin_by_auction(const C& c, Workspace<C>& w, bool warm, bool has_dummie
   return auction.bids;
 }
 
-// The same by augmenting paths, for few columns. Returns the number of paths.
+// Finds augmenting paths between few columns instead of running an auction. This also sets the
+// column prices. Calls put(row, col, mass) for the plan. Returns the number of paths.
 template <class C, class Put>
 int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
   ColumnPaths<C> paths{c, w.paths, w.supply, w.demand};
@@ -301,9 +305,9 @@ int64_t begin_by_paths(const C& c, Workspace<C>& w, bool warm, const Put& put) {
   return paths.paths;
 }
 
-// Solves for the costs as changed by `map`, of which `found` is the summary. If the problem is
-// feasible, calls write(costs, basis, whole), where `whole` says whether all costs are whole
-// numbers of units.
+// Solves the problem with its costs changed by `map`. `found` summarises the changed costs. If the
+// problem is feasible, calls write(costs, basis, whole), where `whole` says whether all costs are
+// whole numbers of units.
 template <class C, class Write>
 Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
                     const CostSummary& found, const CostMap& map, const Write& write) {
@@ -324,7 +328,7 @@ Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace
   }
   basis.grow_tree(w.order);
   Simplex<C> simplex{basis, c};
-  // A cost that underflows to 0 units looks like a whole number, but is none.
+  // A cost that underflows to 0 units looks like a whole number of units, but is not.
   const bool whole = simplex.run() && found.least * fabs(c.scale) > 0;
   p.counts[kBids] += int32_t(tries);
   p.counts[kPivots] += int32_t(simplex.pivots);
@@ -333,10 +337,10 @@ Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace
   return kOptimal;
 }
 
-// Solves without the costs above level `needed`. If that is infeasible, adds one level at a time.
-// Low levels lose digits, because costs are rounded at the scale of the highest level. So the
-// problem is first solved with the levels moved closer together. That plan is written if it costs
-// less.
+// Solves the problem without the costs above level `needed` (levels.h). While it is infeasible,
+// adds one level at a time. Costs are rounded at the scale of the highest level, so costs of low
+// levels lose digits. Therefore the problem is first solved with the levels moved closer together.
+// The plan of this solve is written if it costs less than the plan for the unchanged costs.
 template <class C>
 Status solve_levels(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
                     const CostSummary& found, const CostLevels& levels, int needed) {

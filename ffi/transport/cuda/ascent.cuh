@@ -1,7 +1,8 @@
-// Finds prices of few columns by ascent of a smoothed dual. Softmax at some temperature divides
-// each row among the columns. The mass that each column gets yields the gradient of the dual. One
-// pass over the costs computes the gradient and the curvature. The temperature falls step by step.
-// Prices are float32, as they affect only the time.
+// Finds prices of few columns by ascent of a smoothed dual, with Newton's method. Softmax at a
+// temperature divides the mass of each row among the columns. The gradient of the dual is the
+// demand of each column minus the mass that it gets. One pass over the costs computes the gradient
+// and the curvature. The temperature falls step by step. Prices are float32, because they affect
+// only the time.
 #ifndef JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
@@ -9,16 +10,17 @@
 
 namespace jaxmatch::transport {
 
-// Computes gradient and curvature in one pass. Each row adds whole numbers, scaled to a total of
-// FewColumns::kWhole. So the sums do not depend on the order of threads or the number of blocks.
+// Computes gradient and curvature in one pass. The total mass is scaled to FewColumns::kWhole, and
+// what a row adds to a sum is rounded to a whole number. So the sums do not depend on the order of
+// threads or the number of blocks.
 template <class C, int kLane>
 struct Slopes {
   const FewColumns<C, kLane> f;
   const Team team;
   FewColumnsState& s;
   const CurveMemory memory;
-  float* const tile;      // [rows, cols] softmax times the square root of the row's mass
-  uint32_t* const curve;  // [pairs] sums of products over the rows of this block
+  float* const tile;      // [rows of the tile, cols] softmax times the root of the row's mass
+  uint32_t* const curve;  // [pairs of columns] sums of products over this block's rows
 
   __device__ explicit Slopes(const FewColumns<C, kLane>& f)
       : f(f),
@@ -30,7 +32,8 @@ struct Slopes {
 
   __device__ static int32_t pair(int32_t j, int32_t k) { return k * (k - 1) / 2 + j; }  // j < k
 
-  // Adds the rows of this block to s.load and `curve`. The whole block calls it.
+  // Adds what the columns get from this block's rows to s.load, and products to `curve`. `inverse`:
+  // the reciprocal of the temperature, for exp2. The whole block calls it.
   __device__ void add(float inverse) const {
     team.each_in_block(memory.pairs(), [&](int64_t e) { curve[e] = 0; });
     team.each_in_block(1, [&](int64_t) { s.tiled = 0; });
@@ -40,7 +43,7 @@ struct Slopes {
   }
 
  private:
-  // Takes copies of the structs, which stay in registers.
+  // The structs are passed by value, because copies stay in registers.
   __device__ static void add_rows(const FewColumns<C, kLane> f, const Slopes slopes,
                                   float inverse) {
     constexpr int kAtOnce = C::kComputed || kLane > 2 ? 1 : 2;  // rows at a time
@@ -73,7 +76,7 @@ struct Slopes {
       for (int b = 0; b < kAtOnce; ++b) {
         float z[kLane], most = -kFarFloat, all = 0;
         f.each_column([&](int a, int32_t) {
-          // A column without demand may have any cost, even NaN.
+          // The cost of a column without demand is ignored. It may be NaN.
           z[a] = v[a] > -kFarFloat ? v[a] - costs.c.estimate(raw[b][a]) : -kFarFloat;
           most = fmaxf(most, z[a]);
         });
@@ -108,7 +111,8 @@ struct Slopes {
     });
   }
 
-  // Adds the products of all pairs of columns, for the rows of the tile. Empties the tile.
+  // For each pair of columns, adds the products of their entries in the tile's rows to `curve`.
+  // Then empties the tile.
   __device__ void add_tile(int32_t rows) const {
     const int32_t cols = f.cols, squares = cols * cols,
                   parts = max(1, team.block_threads() / squares);
@@ -134,7 +138,9 @@ struct Ascent {
   const Team team;
   FewColumnsState& s;
   const Slopes<C, kLane> slopes;
-  int32_t turn = 0;  // number of passes, which selects the sums of all blocks
+  // Number of passes. The blocks add up their sums in one of kLoadsInTurn buffers, by turn %
+  // kLoadsInTurn.
+  int32_t turn = 0;
 
   __device__ explicit Ascent(const FewColumns<C, kLane>& f)
       : f(f), team(f.team), s(*f.team.s.few()), slopes(f) {}
@@ -147,7 +153,7 @@ struct Ascent {
     return f.w.curve + of_turn % kLoadsInTurn * slopes.memory.pairs();
   }
 
-  // Runs the ascent. It begins with the prices of a warm start, if there are any.
+  // Runs the ascent. It begins at the prices of a warm start, if there is one.
   __device__ void run(bool warm) {
     constexpr int kMostPasses = 60, kMostOfScale = 8;
     constexpr float kFirst = 32, kMostOfSpread = 1.0f / 8, kLast = 0.25f, kFalls = 0.3f,
@@ -176,7 +182,7 @@ struct Ascent {
  private:
   static constexpr float kLeastPivot = 2;
 
-  // Sets the sums of a turn to 0. One block calls it.
+  // Sets the sums of all blocks for one pass to 0. One block calls it.
   __device__ void clear(int32_t of_turn) const {
     uint32_t* const loads = load(of_turn);
     uint32_t* const curves = curve(of_turn);
@@ -185,7 +191,7 @@ struct Ascent {
   }
 
   // One step of Newton's method. Returns the fraction of the mass that was in wrong columns before
-  // it.
+  // the step.
   __device__ float pass(float epsilon) {
     slopes.add(1.4426950409f / epsilon);
     uint32_t* const loads = load(turn);
@@ -204,7 +210,8 @@ struct Ascent {
     return off;
   }
 
-  // Changes the prices by the sums of all blocks. Each block does this for itself.
+  // Changes the prices by a Newton step, computed from the sums of all blocks. Each block does this
+  // for its own copy of the prices.
   __device__ float step(float epsilon, const uint32_t* loads, const uint32_t* curves) const {
     constexpr float kMostChange = 4, kDamping = 1e-3f;
     const int32_t m = cols();
@@ -245,10 +252,11 @@ struct Ascent {
     return off / (2 * f.kWhole);
   }
 
-  // The lower triangle of a symmetric matrix, by rows.
+  // The index of entry (i, j), j <= i, of a symmetric matrix. The lower triangle is stored by rows.
   __device__ static int32_t entry(int32_t i, int32_t j) { return i * (i + 1) / 2 + j; }
 
-  // The diagonal entry p, which contains kLeastPivot. Rounding may have made it smaller than that.
+  // The diagonal entry p. It is at least kLeastPivot, which step() adds to the diagonal, unless
+  // rounding has made it smaller.
   __device__ static float pivot(const float* matrix, int32_t p) {
     return fmaxf(matrix[entry(p, p)], kLeastPivot);
   }

@@ -1,9 +1,10 @@
 // An auction with epsilon scaling for masses (Bertsekas and Castanon, The auction algorithm for the
-// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass that no
-// column holds. In each round, every row with free mass bids all of it for its best column. All
-// rows see the same prices. A column holds the best bids up to its demand. Each scale is cut off
-// once few rows have free mass. The network simplex method completes the plan, so prices affect
-// only the time.
+// transportation problem, 1989). It finds prices and most of a plan. Free mass is mass of a row
+// that no column holds. In each round, every row with free mass bids all of it for the column of
+// least reduced cost, at prices that do not change while the rows bid. A column holds the mass of
+// the best bids, up to its demand. A scale (the rounds with one epsilon) ends once few rows have
+// free mass. The network simplex method then makes the plan optimal, so the auction affects only
+// the time.
 #ifndef JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_AUCTION_CUH_
 
@@ -13,24 +14,26 @@
 
 namespace jaxmatch::transport {
 
-// The result does not depend on the order in which threads run: columns hold the bids of least
-// (level, row).
+// The result does not depend on the order in which threads run, because columns hold the bids that
+// come first by (level, row).
 template <class C>
 struct Auction {
   Team team;
   const C c;
   const Workspace& w;
   float epsilon = 0;
-  int32_t turn = 0;  // rounds so far
-  int32_t pool = 0;  // how often all holdings were moved to the other pool
+  int32_t turn = 0;  // number of rounds so far
+  int32_t pool = 0;  // number of times that all holdings were moved to the other of two pools
   int64_t bids = 0;  // number of bids so far
 
-  // The number of rows listed for a round. Each round clears the count of the next one.
+  // The number of rows listed for a round. Three counts are used in turn: each round clears the
+  // count of the next round.
   __device__ int32_t& listed(int32_t round) const { return w.control->listed[round % 3]; }
   __device__ int32_t* list(int32_t round) const { return w.list[round % 2]; }
   __device__ Holdings holdings() const { return {w, pool % 2}; }
 
-  // Gives mass back to row i. Lists the row for the round `next`, unless it already has free mass.
+  // Gives mass back to row i. If the row had no free mass before, lists the row for the round
+  // `next`.
   __device__ void give_back(int32_t i, int64_t mass, int32_t next) const {
     if (atomic_add(&w.rest[i], mass) == 0) list(next)[atomicAdd(&listed(next), 1)] = i;
   }
@@ -75,8 +78,8 @@ struct Auction {
     team.sync();
   }
 
-  // Begins a scale: frees the mass whose reduced cost exceeds the least of its row by more than
-  // epsilon. The other holdings move to the other pool.
+  // Begins a scale: frees each holding whose reduced cost exceeds the least reduced cost of its row
+  // by more than epsilon. Moves the holdings that remain to the other pool.
   __device__ void begin() {
     team.each(c.p.m, [&](int64_t j) { w.shadow[j] = w.v[j]; });
     const RowScan<C> scan{c, w.v, 0};
@@ -91,7 +94,7 @@ struct Auction {
   }
 
   // Moves the holdings for which stays(holding, column) is true to the other pool, without gaps.
-  // Gives the mass of all others back to their rows.
+  // Gives the mass of all other holdings back to their rows.
   template <class Stays>
   __device__ void move_holdings(const Stays& stays) {
     team.sync();
@@ -138,7 +141,8 @@ struct Auction {
     const int64_t mass = w.rest[i];
     const float old = w.v[j], gain = two.next < kFarFloat ? two.next - two.least : 0;
     const float level = old - gain - epsilon;
-    // If epsilon is below the resolution of float32, the price still falls by one step.
+    // If epsilon is too small to change the price in float32, the price falls to the next lower
+    // float32.
     const float below = from_ordered_bits(ordered_bits(old) - 1);
     w.rest[i] = 0;
     bid_of_row()[i] = k;
@@ -146,7 +150,8 @@ struct Auction {
     w.bid[k] = {mass, level < old ? level : below, atomicExch(&w.head[j], k)};
   }
 
-  // Column j takes its bids, and gives back what exceeds its demand. One warp calls it.
+  // Column j adds the bids for it to its holdings, and gives back mass above its demand. One warp
+  // calls it.
   __device__ void take_bids(int32_t j) const {
     const Holdings h = holdings();
     const int32_t head = w.head[j], *rows = list(turn);
@@ -180,7 +185,7 @@ struct Auction {
     w.segment[j] = {s.first, __popc(lanes), s.room};
     w.held[j] = held;
   }
-  // The same if there are more holdings than lanes.
+  // take_bids() for more holdings than a warp has lanes.
   __device__ void take_bids_in_memory(int32_t j, Segment s) const {
     const Holdings h = holdings();
     const int32_t* const rows = list(turn);
@@ -279,8 +284,8 @@ struct Auction {
     }
   }
 
-  // Each column with bids takes them. This is done by the warp that has the column's earliest bid,
-  // the one without a `next`.
+  // Each column with bids takes them. The warp that has the column's earliest bid, which has no
+  // `next`, does this for the column.
   __device__ void take_all(int32_t count) const {
     const int32_t even = (count + team.warps() - 1) / team.warps();
     const int32_t width = even < kWarpSize ? even : kWarpSize;  // bids of a warp
@@ -294,9 +299,10 @@ struct Auction {
     }
   }
 
-  // Ends an auction whose pool is used up. Takes all mass from columns, and restores the prices
-  // from before this scale. Otherwise the result would depend on the order of threads, which
-  // decides which holding finds no place.
+  // Undoes the current scale of an auction whose pool of holdings is full: takes all mass from
+  // columns, and restores the prices from before the scale. The order of threads decides which
+  // column finds no place in the full pool, so holdings and prices of this scale depend on that
+  // order.
   __device__ void give_up() {
     team.sync();
     clear();
@@ -304,19 +310,21 @@ struct Auction {
     team.sync();
   }
 
-  // Returns false if a row has no allowed column, or the pool is used up.
+  // All listed rows bid, and columns take the bids. Returns false if a row has no allowed column,
+  // or if the pool of holdings is full.
   __device__ bool play_round() {
     const int32_t count = listed(turn);
     bid_all(count);
     bids += count;
     team.one([&] { listed(turn + 1) = 0; });
     team.sync();
-    const bool stuck = w.control->stuck != 0;  // can no longer change before the next barrier
+    const bool stuck = w.control->stuck != 0;  // no thread changes it before the next barrier
     take_all(count);
     ++turn;
     team.sync();
-    const bool full = w.control->full != 0;  // can no longer change before the next barrier
-    // Segments that have grown leave gaps in the pool. Moving all holdings closes them.
+    const bool full = w.control->full != 0;  // no thread changes it before the next barrier
+    // Segments that were moved to get more room leave gaps in the pool. Moving all holdings to the
+    // other pool closes the gaps.
     if (!full && w.control->used > w.holdings / 2) {
       move_holdings([](const Holding&, int32_t) { return true; });
     }
@@ -355,7 +363,8 @@ struct Auction {
   }
 };
 
-// Runs an auction, or takes the plan `start` if it is given. Counts the bids. Returns the holdings.
+// Runs an auction, or takes the plan `start` if it is given. Sets the number of bids. Returns the
+// pool of holdings.
 template <class C>
 __device__ Holding* hold_auction(Auction<C>& auction, bool warm, const int32_t* start) {
   const Workspace& w = auction.w;

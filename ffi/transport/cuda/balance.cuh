@@ -1,5 +1,5 @@
 // Reads masses in whole units, and scales float demands so that they sum to the supplies in each
-// component of the allowed pairs.
+// connected component of the graph of allowed pairs.
 #ifndef JAXMATCH_CUDA_TRANSPORT_BALANCE_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_BALANCE_CUH_
 
@@ -9,8 +9,8 @@ namespace jaxmatch::transport {
 
 #include "transport/balance.inc.h"
 
-// Finds the connected components of the allowed pairs of rows and columns with mass. The first node
-// of each represents it in `parent`. Returns their number.
+// Finds the connected components of the graph of allowed pairs between rows and columns with mass.
+// In `parent`, the first node of a component represents it. Returns the number of components.
 template <class C>
 __device__ int64_t join_components(Team team, const C& c, const double* mass, int32_t* parent) {
   const int32_t n = int32_t(c.p.n), m = int32_t(c.p.m);
@@ -27,7 +27,7 @@ __device__ int64_t join_components(Team team, const C& c, const double* mass, in
         y = find_component(parent, y);
         if (x == y) break;
         const int32_t high = x > y ? x : y, low = x + y - high;
-        // If another thread has joined `high` to a node meanwhile, try again.
+        // The swap fails if another thread has joined `high` to a node meanwhile. Then try again.
         if (atomicCAS(&parent[high], high, low) == high) break;
       }
     }
@@ -58,7 +58,8 @@ __device__ Masses read_masses(Team team, const C& c, const Workspace& w, bool fo
   const bool several = balances && forbids && join_components(team, c, w.real, parent) > 1;
   if (team.rank == 0) {
     if (several) {
-      // One thread balances, in the order of nodes.
+      // One thread adds the masses in the order of nodes, because sums of floats depend on the
+      // order.
       auto* const mass = reinterpret_cast<ComponentMass*>(w.pool[0]);
       const Balance balance{p.n, p.m, w.supply, w.demand, w.real, parent, mass};
       team.one([&] {

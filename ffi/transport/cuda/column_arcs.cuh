@@ -1,6 +1,6 @@
-// Arcs between few columns, and the pairs behind them. A pair is a row that a column holds. The
-// pair behind the arc from one column to another is the pair of the first column that is the
-// cheapest to move. The extra cost of this move is the length of the arc.
+// Arcs between few columns, and the pairs behind these arcs. A pair is a row and a column that
+// holds mass of the row. The pair behind an arc is the one that is the cheapest to move from the
+// arc's first column to its second. The extra cost of this move is the length of the arc.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COLUMN_ARCS_CUH_
 
@@ -9,8 +9,8 @@
 
 namespace jaxmatch::transport {
 
-// Pairs without mass stay in their places until a column runs out of room. Functions that take most
-// of the time work on copies of this struct, which stay in registers.
+// A pair that has lost all its mass keeps its place until the column needs more room. Functions
+// that take most of the time work on copies of this struct, which stay in registers.
 template <class C, int kLane>
 struct ColumnArcs {
   const FewColumns<C, kLane> f;
@@ -35,10 +35,10 @@ struct ColumnArcs {
     int64_t* const all = in_shared ? reinterpret_cast<int64_t*>(&s + 1) : w.length;
     return all[j * f.cols + k];
   }
-  // The pair behind the arc: its row, and its place in column j.
+  // The pair behind the arc from column j to column k: its row, and its place in column j.
   __device__ uint64_t& pair(int32_t j, int32_t k) const { return w.arc[j * f.cols + k]; }
-  // The index of the arc from column j to column k in w.length and w.arc, for one part of the pairs
-  // of column j.
+  // The index of the arc from column j to column k in w.length and w.arc, as found among one part
+  // of the pairs of column j.
   __device__ int32_t place_of(int32_t part, int32_t j, int32_t k) const {
     return (part * f.cols + j) * f.cols + k;
   }
@@ -54,7 +54,7 @@ struct ColumnArcs {
   __device__ int32_t& col_of(int32_t i) const { return w.scratch[0][i]; }
   __device__ int32_t& is_split(int32_t i) const { return w.scratch[1][i]; }
 
-  // Puts each row as a whole into the column where it pays least.
+  // Puts each row as a whole into the column of least reduced cost.
   __device__ void place_rows() const {
     f.each_own_column([&](int32_t k) {
       s.load[k] = 0;
@@ -106,13 +106,14 @@ struct ColumnArcs {
     team.sync();
   }
 
-  // Finds all arcs from column j among one of the `parts` parts of its pairs. One block calls it.
+  // Finds the arcs from column j to all columns, among part `part` of `parts` parts of its pairs.
+  // One block calls it.
   __device__ void find(int32_t j, int32_t part, int32_t parts) const {
     ColumnArcs(*this).find_here(j, part, parts);
   }
 
-  // Gives column k mass of a row. `whole`: this is all mass of the row. Returns false if there is
-  // no place. One warp of the first block calls it.
+  // Gives column k mass of a row, and updates the arcs from k. `whole`: this is all mass of the
+  // row. Returns false if the pool has no place for the pair. One warp of the first block calls it.
   __device__ bool add(int32_t k, int32_t row, int64_t mass, bool whole) const {
     return ColumnArcs(*this).add_here(k, row, mass, whole);
   }
@@ -175,8 +176,8 @@ struct ColumnArcs {
     }
     return true;
   }
-  // Drops the pairs without mass. If there are few of them, moves the others to a place with more
-  // room.
+  // Drops the pairs without mass. If that makes too little room, moves the remaining pairs to a
+  // larger place.
   __device__ bool grow(int32_t k, Segment& own) const {
     int32_t live = 0;
     for (int32_t q = h.lane; q < own.count; q += kWarpSize) live += h.pool[own.first + q].mass > 0;
@@ -199,7 +200,8 @@ struct ColumnArcs {
     return true;
   }
 
-  // Updates `least` and `first` with some pairs of column j. One warp calls it.
+  // Updates `least` and `first`, the lengths of the arcs from column j and the pairs behind them,
+  // with the pairs `held`. One warp calls it.
   template <int N>
   __device__ void include(const FewCosts<C>& costs, int32_t j, int32_t q, int32_t step,
                           const Holding (&held)[N], int64_t (&least)[kLane],
@@ -231,7 +233,7 @@ struct ColumnArcs {
       }
     }
   }
-  // Writes the least lengths of all warps, and the pairs behind them.
+  // Joins what all warps have found: writes the least length of each arc, and the pair behind it.
   __device__ void join(int32_t j, int32_t part, const int64_t (&least)[kLane],
                        const uint64_t (&first)[kLane]) const {
 #pragma unroll

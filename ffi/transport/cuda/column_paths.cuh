@@ -1,7 +1,9 @@
 // Plans for few columns by shortest augmenting paths between columns (as Tokuyama and Nakano,
 // Efficient algorithms for the Hitchcock transportation problem, 1995). At first every row is in
 // its cheapest column at the current prices. A path leads from a column with too much mass to one
-// with too little, and mass moves along it.
+// with too little, and mass moves along it. A pair is a row and a column that holds mass of the
+// row. An arc between two columns stands for the pair that is the cheapest to move
+// (column_arcs.cuh).
 #ifndef JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COLUMN_PATHS_CUH_
 
@@ -12,9 +14,9 @@
 
 namespace jaxmatch::transport {
 
-// All blocks compute the lengths of arcs from columns that have changed. The first block searches,
-// and moves mass along the paths to all columns that lack mass. Nothing depends on the order of
-// threads: among pairs of equal length, a path takes the one with the least row.
+// All blocks recompute the arcs (column_arcs.cuh) from columns that have changed. The first block
+// searches, and moves mass along the paths to all columns that lack mass. The result does not
+// depend on the order of threads: of rows that are equally cheap to move, the lowest one moves.
 template <class C, int kLane>
 struct ColumnPaths {
   const FewColumns<C, kLane> f;
@@ -61,7 +63,7 @@ struct ColumnPaths {
   }
 
  private:
-  // Marks all columns as changed, and computes their excess of mass.
+  // Marks all columns as changed, and computes their masses above the demand.
   __device__ void begin() const {
     for (int32_t k = team.rank; k < f.cols; k += team.blocks) {
       const Segment own = w.segment[k];
@@ -89,7 +91,8 @@ struct ColumnPaths {
     team.sync_block();
   }
 
-  // For each arc of a changed column, takes the least length that the parts found.
+  // For each arc from a changed column, takes the least length found among the parts of the
+  // column's pairs. Each part was searched by one block.
   __device__ void load_lengths(int32_t parts) const {
     const int32_t count = num_changed() * f.cols;
     for (int32_t at = int32_t(threadIdx.x); at < count; at += team.block_threads()) {
@@ -106,7 +109,7 @@ struct ColumnPaths {
     team.sync_block();
   }
 
-  // Lists the columns whose arcs must be recomputed. Returns the number of their pairs.
+  // Lists the columns whose arcs must be recomputed. Returns the number of pairs in these columns.
   __device__ int32_t list_changed() const {
     team.one([&] { num_changed() = 0; });
     team.sync_block();
@@ -121,7 +124,7 @@ struct ColumnPaths {
   }
 
   // Finds paths, and moves mass along them. The first block calls it. Returns false if no mass was
-  // moved or the pool is used up.
+  // moved, or if the pool of pairs is full.
   __device__ bool search() const {
     bool found = false;
     if (team.warp_of_block() == 0) {
@@ -133,7 +136,8 @@ struct ColumnPaths {
       }
     }
     if (!team.alone().any(found)) return false;
-    // All pairs lose their mass first, because adding mass to a column may move its pairs.
+    // First takes mass from the pairs on the paths, because adding mass to a column may change the
+    // places of its pairs.
     f.each_own_column([&](int32_t k) {
       if (s.flow[k] == 0) return;
       const int32_t from = s.before[k];
@@ -154,8 +158,9 @@ struct ColumnPaths {
   }
 
   // Finds shortest paths from the columns with too much mass, until all columns with too little are
-  // found. The price of a column falls by the length of the longest path minus that of its own.
-  // Returns the number of columns found, or 0 if there is nothing to move. One warp calls it.
+  // reached. Lowers the price of each column that is reached by the length of the longest path
+  // minus the length of its own path. Returns the number of columns reached, or 0 if there is
+  // nothing to move. One warp calls it.
   __device__ static int32_t find_paths(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     int64_t distance[kLane], price[kLane];
@@ -218,7 +223,7 @@ struct ColumnPaths {
     return count;
   }
   // The least of the lanes' numbers, which are not negative, and the first column that has it.
-  // Usually only one lane has the least upper half.
+  // Usually the upper 32 bits decide, because they are least in one lane only.
   __device__ static int64_t least_of_lanes(int64_t x, int32_t& col) {
     const uint32_t high = uint32_t(uint64_t(x) >> 32);
     const uint32_t best = __reduce_min_sync(kAllLanes, high);
@@ -233,7 +238,8 @@ struct ColumnPaths {
     return least;
   }
 
-  // Finds how much each arc of the paths can move. One warp calls it.
+  // For each arc of the paths, finds its pair, the mass of the pair, and the first arc with the
+  // same pair. One warp calls it.
   __device__ static void take_pairs(const ColumnArcs<C, kLane> arcs, FewColumnsState& s) {
     const int32_t lane = arcs.team.lane(), cols = arcs.f.cols;
     for (int32_t k = lane; k < cols; k += kWarpSize) {
@@ -255,8 +261,8 @@ struct ColumnPaths {
     __syncwarp();
   }
 
-  // Gives each column as much of its missing mass as possible, in the order of the search. One
-  // thread calls it.
+  // Decides how much mass moves along each path. In the order of the search, each column gets as
+  // much of its missing mass as possible. One thread calls it.
   __device__ static void divide(FewColumnsState& s, int32_t count) {
     for (int32_t at = 0; at < count; ++at) {
       const int32_t to = s.order[at];
@@ -277,9 +283,9 @@ struct ColumnPaths {
     }
   }
 
-  // Rounds prices to whole units, and takes from columns what exceeds their demand. If the pool is
-  // used up, columns keep nothing. Otherwise the result would depend on the order of threads, which
-  // decides which pair finds no place.
+  // Rounds prices to multiples of f.bit, and takes mass above the demand from columns. If the pool
+  // is full, takes all mass: the order of threads decides which pair finds no place in the full
+  // pool, so the pairs depend on that order.
   __device__ void end() const {
     if (team.rank == 0) {
       const double per_unit = 1 / (double(f.bit) * double(int64_t(1) << f.costs.shift));
@@ -308,8 +314,8 @@ struct ColumnPaths {
     settle();
   }
 
-  // Sets the prices of the problem's columns, the free mass of its rows, and the mass that its
-  // columns hold.
+  // Sets the prices of the given problem's columns, the free mass of its rows, and the mass that
+  // its columns hold, also if the problem is turned.
   __device__ void settle() const {
     const C& c = f.c;
     team.each(f.cols, [&](int64_t k) { f.price(k) = w.col_price[k]; });
@@ -341,8 +347,8 @@ struct ColumnPaths {
   }
 };
 
-// Sets prices and holdings. If the problem is turned (few_columns.cuh), its rows hold mass of its
-// columns. Returns the number of searches.
+// Sets the prices of few columns, and which masses they hold. If the problem is turned
+// (few_columns.cuh), rows hold mass of columns. Returns the number of searches.
 template <int kLane, class C>
 __device__ int32_t plan_columns(Team team, const C& c, const Workspace& w, bool warm) {
   FewColumns<C, kLane> f(team, c, w);

@@ -1,4 +1,4 @@
-// Types of costs, and how those of a row are read or computed.
+// Types of costs, and how the costs of a row are read or computed.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COST_TYPES_CUH_
 
@@ -32,7 +32,7 @@ struct StoredRow {
   __device__ StoredRow from(int64_t j) const { return StoredRow(at + j); }
   __device__ auto raw(int64_t j) const { return load_past_l1(at + j); }
 };
-// The same for bfloat16 and float16.
+// The stored costs of a row in bfloat16 or float16, from some column on.
 struct NarrowRow {
   static constexpr bool kComputed = false;
   const uint16_t* at;
@@ -81,7 +81,8 @@ struct PointRow {
 
     __device__ explicit Points(const TransportProblem& p)
         : p(p), n(p.n - (p.last_row ? 1 : 0)), m(p.m - (p.last_row ? 1 : 0)) {}
-    // Distances from point i to points j, j + kWarpSize, ..., without fused multiply-add.
+    // Distances from point i of the rows to points j, j + kWarpSize, ... of the columns. Without
+    // fused multiply-add, as on the CPU.
     template <int N>
     __device__ void distances(int64_t i, int64_t j, double (&s)[N]) const {
       const auto square = [](double s, double x, double y) {
@@ -118,8 +119,8 @@ struct PointRow {
       }
     }
   };
-  // Not inlined: in two dozen places it was most of a kernel's code. It is called rarely, because
-  // scans of many costs use load_group().
+  // Not inlined, because copies of it in two dozen places made up most of a kernel's code. It is
+  // called rarely: scans of many costs use load_group().
   __device__ __noinline__ static double cost(const TransportProblem& p, int64_t i, int64_t j) {
     const Points points(p);
     if (i == points.n) return load(p.last_row, j);
@@ -130,7 +131,7 @@ struct PointRow {
   }
 };
 
-// Reads N costs of a row, a warp's width apart, beginning with its first column. All loads are in
+// Reads the costs of columns 0, kWarpSize, 2 * kWarpSize, ... of `row`, N in all. All loads are in
 // flight together.
 template <int N, class Row, class Raw>
 __device__ void load_group(const Row& row, Raw (&raw)[N]) {

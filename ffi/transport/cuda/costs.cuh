@@ -1,4 +1,5 @@
-// The costs of a problem, as a minimisation in whole units.
+// The costs of a problem, as a minimisation in whole units. The unit is a power of two, to which
+// float costs are rounded; integer costs have the unit 1.
 #ifndef JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_COSTS_CUH_
 
@@ -7,7 +8,7 @@
 
 namespace jaxmatch::transport {
 
-// Sums of costs along a path of a basis stay below this.
+// Sums of costs along a path of the basis tree do not exceed this, in units.
 constexpr double kMostOnPath = 0x1p61;
 
 template <class T>
@@ -20,8 +21,10 @@ struct Costs {
   const TransportProblem& p;
   const int64_t *supply, *demand;  // rows and columns without mass are ignored
   double scale = 1;                // factor from costs to units; negative to maximise
-  int64_t forbidden = 0;           // cost of a forbidden pair in units; exceeds any allowed cycle
-  float normal = 1;  // factor from costs to [-1, 1] (normalised costs); negative to maximise
+  // Cost of a forbidden pair, in units: more than the cost of any cycle of allowed pairs. 0 for
+  // integer costs, which cannot forbid a pair.
+  int64_t forbidden = 0;
+  float normal = 1;  // factor from costs to normalised costs, in [-1, 1]; negative to maximise
   double units_per_normal = 1;
   const CostMap* map = nullptr;  // null: no cost changes
 
@@ -51,7 +54,7 @@ struct Costs {
       return y < __builtin_huge_val() ? as_integer(y) : forbidden;
     }
   }
-  // The units of a finite cost. There must be no map.
+  // The cost in units, for a finite cost and without a map.
   __device__ int64_t finite_units(Raw x) const {
     if constexpr (kInteger) {
       return units_of(x);
@@ -79,15 +82,15 @@ struct Costs {
   __device__ bool has_col(int64_t j) const { return !p.col_mask || p.col_mask[j]; }
 };
 
-// Results of a pass over the costs.
+// What summarize_costs() finds.
 struct CostSummary {
-  bool invalid = false;  // a cost is NaN, or an infinity that does not forbid
+  bool invalid = false;  // a cost is NaN, or infinite with the sign that does not forbid
   bool forbids = false;  // some pair is forbidden
   double most = 0;       // greatest magnitude of finite costs
   double least = kFar;   // least magnitude of nonzero costs
 };
 
-// Looks at all unmasked costs, including those of rows and columns without mass.
+// Summarises all unmasked costs, including those of rows and columns without mass.
 template <class C>
 __device__ CostSummary summarize_costs(Team team, const C& c) {
   CostSummary own;
@@ -107,12 +110,12 @@ __device__ CostSummary summarize_costs(Team team, const C& c) {
           -team.most(-own.least)};
 }
 
-// Bounds the number of arcs of a path or a cycle, with some room for rounding. `shorter`: the
-// number of rows or of columns, whichever is less.
+// An upper bound on the number of arcs of a path or a cycle, plus a little room for rounding.
+// `shorter`: the smaller of the number of rows and the number of columns.
 __device__ inline double most_arcs(int64_t shorter) { return 2 * double(shorter) + 2; }
 
-// Chooses the smallest unit for which sums along paths fit 62 bits. Returns false if integer costs
-// do not fit.
+// Chooses the smallest unit for which a float cost has at most kMostFloatBits bits and sums along
+// paths fit into 62 bits. Integer costs keep the unit 1; returns false if their sums do not fit.
 template <class C>
 __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
   const double arcs = most_arcs(shorter), sign = c.p.maximize ? -1 : 1;
@@ -123,7 +126,8 @@ __device__ bool choose_unit(C& c, const CostSummary& found, int64_t shorter) {
     c.units_per_normal = c.scale / double(c.normal);
     return found.most * arcs <= kMostOnPath;
   } else {
-    // Every second arc of a path may be a forbidden pair, and each such pair outweighs a cycle.
+    // Every second arc of a path may be a forbidden pair, which costs more than any cycle of
+    // allowed pairs.
     const double most_units = kMostOnPath / (found.forbids ? 2 * arcs * arcs : arcs);
     const int bits = min(ilogb(most_units), kMostFloatBits);
     c.scale = sign * ldexp(1.0, min(bits - most, 1000));

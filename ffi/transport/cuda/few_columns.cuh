@@ -1,5 +1,5 @@
-// Problems with many rows and few columns. A problem with few rows and many columns is turned: its
-// rows are called columns here, and its columns rows.
+// Problems with many rows and few columns. A problem with few rows and many columns is turned: in
+// the code for few columns, its rows are called columns, and its columns are called rows.
 #ifndef JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FEW_COLUMNS_CUH_
 
@@ -10,9 +10,9 @@ namespace jaxmatch::transport {
 
 // The costs by row and column. Threads keep copies of this struct in registers.
 //
-// Exact costs have `shift` bits below the unit. If there is room, a hash below the lowest bit of
-// the costs breaks ties between equal rows. It changes the cost of a path by less than the least
-// difference of two path costs.
+// exact() shifts the costs to the left by `shift` bits. If there is room, it adds a hash below the
+// lowest bit of the costs, which breaks ties between equal rows. The hashes of a path sum to less
+// than the least difference between two different path costs.
 template <class C>
 struct FewCosts {
   using Raw = typename C::Raw;
@@ -22,7 +22,7 @@ struct FewCosts {
   Row origin;
   int64_t row_step, col_step;
   int shift = 0;
-  uint32_t mask = 0;  // bits of the hash
+  uint32_t mask = 0;  // bits of the hash that are used
 
   __device__ explicit FewCosts(const C& c)
       : c(c),
@@ -45,7 +45,7 @@ struct FewCosts {
   __device__ int64_t exact(int32_t i, int32_t k) const { return exact(raw(i, k), i, k); }
 };
 
-// kLane: the greatest number of columns of a lane.
+// kLane: the greatest number of columns that a lane has.
 template <class C, int kLane>
 struct FewColumns {
   Team team;
@@ -53,13 +53,15 @@ struct FewColumns {
   const Workspace& w;
   const bool turned;
   const int32_t rows, cols;
-  // A group of lanes works on a row. Its lanes share the columns.
+  // A group of `width` lanes works on a row. These lanes share the columns. A warp has `groups`
+  // groups.
   const int32_t width, groups;
   FewCosts<C> costs;
-  int64_t bit = 1;    // lowest bit of all costs, in units
+  int64_t bit = 1;    // lowest bit that is set in any cost, in units
   int64_t total = 0;  // total mass
-  float typical = 0;  // typical gap of a row's two least costs, normalised; 0 if unknown
-  float spread = 0;   // greatest minus least cost, normalised
+  // In normalised costs, see Costs::normal:
+  float typical = 0;  // typical gap of a row's two least costs; 0 if unknown
+  float spread = 0;   // greatest minus least cost
 
   __device__ FewColumns(Team team, const C& c, const Workspace& w)
       : team(team),
@@ -81,7 +83,8 @@ struct FewColumns {
   __device__ int64_t wanted(int64_t k) const { return turned ? c.supply[k] : c.demand[k]; }
   // The mass of row i as a float, scaled to a total of kWhole. The ascent uses it.
   __device__ float& part(int64_t i) const { return w.shadow[i]; }
-  // The total of loads. Loads are whole numbers, so sums do not depend on the order of threads.
+  // The total of the loads (masses that columns get in the ascent). Loads are whole numbers, so
+  // sums do not depend on the order of threads.
   static constexpr float kWhole = 0x1p31f;
   // The dual of column k, in whole units.
   __device__ int64_t& price(int64_t k) const { return w.price[turned ? k : c.p.n + k]; }
@@ -98,8 +101,8 @@ struct FewColumns {
   __device__ int32_t last_row() const {
     return int32_t(int64_t(rows) * (team.rank + 1) / team.blocks);
   }
-  // Calls f(row, exists) for the rows of this block; `exists`: there is such a row, and it has
-  // mass. The lanes of a group get the same row. All lanes of a warp call f.
+  // Calls f(row, exists) for the rows of this block. `exists`: there is such a row, and it has
+  // mass. All lanes of a warp call f, those of a group with the same row.
   template <class F>
   __device__ void each_row(const F& f) const {
     const int32_t last = last_row(), own = team.lane() / width;
@@ -108,8 +111,8 @@ struct FewColumns {
       f(i + own, i + own < last && mass(i + own) > 0);
     }
   }
-  // Calls f(a, column) for the columns of a lane, numbered by a. A column may be beyond the last
-  // one.
+  // Calls f(a, column) for each column of a lane, where a counts these columns. The last ones may
+  // be beyond the last column of the problem.
   template <class F>
   __device__ void each_column(const F& f) const {
     const int32_t first = team.lane() % width;
@@ -125,7 +128,7 @@ struct FewColumns {
     for (int32_t k = int32_t(threadIdx.x); k < cols; k += team.block_threads()) f(k);
   }
 
-  // Computes statistics of the costs, and chooses the shift and the mask.
+  // Computes statistics of the costs, and chooses the shift and the mask of FewCosts.
   __device__ void survey() {
     constexpr float kPart = 256;  // logarithms are rounded to multiples of 1 / kPart
     const FewCosts<C> x(costs);

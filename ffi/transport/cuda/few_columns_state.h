@@ -12,10 +12,10 @@ namespace jaxmatch::transport {
 
 constexpr int kMostFewColumns = 256;
 constexpr int kLoadsInTurn = 3;
-// The pairs of a column are divided among at most this many blocks.
+// The rows that a column holds are divided among at most this many blocks.
 constexpr int kMostParts = 4;
 #ifdef JAXMATCH_EMULATED
-constexpr int kSpareRoom = 1;  // spare room of a column; little, so that tests use it up
+constexpr int kSpareRoom = 1;  // unused places that a column gets; few, so that tests use them up
 #else
 constexpr int kSpareRoom = 32;
 #endif
@@ -27,42 +27,43 @@ JAXMATCH_HOST_DEVICE inline bool has_few_columns(int64_t n, int64_t m) {
   const int64_t few = n < m ? n : m, many = n < m ? m : n;
   return few <= kMostFewColumns && many / kRowsPerColumn >= few;
 }
-// Whether columns are many and rows are few. The rows are then called columns.
+// Whether rows are few and columns are many. The rows are then called columns (few_columns.cuh).
 JAXMATCH_HOST_DEVICE inline bool has_few_rows(int64_t n, int64_t m) {
   return n < m && has_few_columns(n, m);
 }
 
-// In the shared memory of a block. Most arrays have an entry for each column.
+// This struct lies in the shared memory of a block. Most of its arrays have an entry for each
+// column.
 struct alignas(16) FewColumnsState {
-  float v[kMostFewColumns];        // prices of the ascent
+  float v[kMostFewColumns];        // prices in the ascent (ascent.cuh)
   int32_t tiled;                   // number of rows in the tile of the ascent
-  float wants[kMostFewColumns];    // load that the column should get
-  uint32_t load[kMostFewColumns];  // load of this block's rows; then their number
-  int32_t base[kMostFewColumns];   // where the rows of this block begin in the column
-  // Only the first block uses these.
+  float wants[kMostFewColumns];    // load (mass in the ascent) that the column should get
+  uint32_t load[kMostFewColumns];  // load of this block's rows; in place_rows() their number
+  int32_t base[kMostFewColumns];   // place in the column's segment of this block's first row
+  // Only the first block uses the arrays from here to `changed`.
   int64_t price[kMostFewColumns];
   int64_t excess[kMostFewColumns];   // mass above the demand
-  int32_t before[kMostFewColumns];   // the column before it on its path, or kNone
-  uint64_t pair[kMostFewColumns];    // the pair of `before` that moves here, see ColumnArcs
+  int32_t before[kMostFewColumns];   // the column before this one on its path, or kNone
+  uint64_t pair[kMostFewColumns];    // the pair that moves from `before` here, see ColumnArcs
   int64_t had[kMostFewColumns];      // the mass of that pair
-  int64_t left[kMostFewColumns];     // mass of the pair that does not move
-  int64_t flow[kMostFewColumns];     // mass that moves to this column
-  int32_t owner[kMostFewColumns];    // the first column to which the same pair moves
+  int64_t left[kMostFewColumns];     // mass of the pair that stays
+  int64_t flow[kMostFewColumns];     // mass of the pair that moves to this column
+  int32_t owner[kMostFewColumns];    // the first column to which this pair moves
   int32_t order[kMostFewColumns];    // columns in the order in which the search found them
   int32_t changed[kMostFewColumns];  // whether the lengths of the column's arcs must be recomputed
-  // These have an entry for each thread.
+  // The arrays from here on have an entry for each thread.
   int64_t least[kThreads];
   uint64_t of_pair[kThreads];
 };
 
-// The shared memory of the ascent, behind FewColumnsState, in floats. It has rows of softmax and
-// sums of their products. A matrix then overwrites these.
+// The shared memory of the ascent (ascent.cuh), in floats. It comes after FewColumnsState. It holds
+// rows of softmax and sums of products, then the matrix of a Newton step in their place.
 struct CurveMemory {
   int64_t cols;
 
   JAXMATCH_HOST_DEVICE int64_t pairs() const { return cols * (cols - 1) / 2; }
   JAXMATCH_HOST_DEVICE int64_t tile() const {
-    constexpr int64_t kLeast = 4 * kThreads;  // the numbers that all warps add at once
+    constexpr int64_t kLeast = 4 * kThreads;  // most numbers that warps add between two barriers
     return 32 * cols > kLeast ? 32 * cols : kLeast;
   }
   JAXMATCH_HOST_DEVICE int64_t bytes() const {
@@ -70,13 +71,14 @@ struct CurveMemory {
     return ((sums > matrix ? sums : matrix) * int64_t(sizeof(float)) + 15) / 16 * 16;
   }
 };
-// The size of the lengths of all arcs. If they fit, they reuse the memory of the ascent.
+// The bytes of the lengths of all arcs. If there is room, they are put where the ascent had its
+// memory.
 JAXMATCH_HOST_DEVICE inline int64_t lengths_bytes(int64_t n, int64_t m) {
   if (!has_few_columns(n, m)) return 0;
   const int64_t few = n < m ? n : m;
   return (few * few * int64_t(sizeof(int64_t)) + 15) / 16 * 16;
 }
-// The size of all memory of this file; 0 if there are many columns.
+// The bytes of shared memory that this file describes; 0 if columns are many.
 JAXMATCH_HOST_DEVICE inline int64_t few_columns_bytes(int64_t n, int64_t m, bool with_lengths) {
   if (!has_few_columns(n, m)) return 0;
   const int64_t curve = CurveMemory{n < m ? n : m}.bytes(),

@@ -22,7 +22,7 @@ __device__ inline void write_mass(const TransportProblem& p, int64_t at, int64_t
   }
 }
 
-// Marks the entries from `first` on as unused.
+// Marks the entries of the plan from `first` on as unused.
 __device__ inline void write_plan_end(Team team, const TransportProblem& p, int64_t first) {
   team.each(p.n + p.m - 1, [&](int64_t k) {
     if (k < first) return;
@@ -33,7 +33,8 @@ __device__ inline void write_plan_end(Team team, const TransportProblem& p, int6
 
 constexpr double kNan = __builtin_nan("");
 
-// `gap`: the difference of the sums of masses, if these are unbalanced.
+// Writes the results of a problem without a solution. `gap`: the mass that one side lacks, if the
+// status is kUnbalanced.
 __device__ inline void write_failure(Team team, const TransportProblem& p, Status status,
                                      double gap = kNan) {
   const double nan = kNan;
@@ -47,8 +48,8 @@ __device__ inline void write_failure(Team team, const TransportProblem& p, Statu
   });
 }
 
-// The first node whose arc to its parent is a forbidden pair that has mass (`with_mass`) or has
-// none. kNone if there is no such node. One block calls it.
+// The first node whose arc to its parent is a forbidden pair with mass or, if `with_mass` is false,
+// without mass. Returns kNone if there is no such node. One block calls it.
 template <class C>
 __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
   uint64_t first = ~uint64_t(0), none = 0;
@@ -61,10 +62,11 @@ __device__ int32_t find_forbidden(const Tree<C>& t, bool with_mass) {
   return first == ~uint64_t(0) ? kNone : int32_t(first);
 }
 
-// Takes forbidden pairs without mass out of the tree. The subtree below such a pair hangs from the
-// root instead, and its prices become moderate: no allowed pair needs the high prices of a
-// forbidden one. `finite`: some of these pairs are forbidden only by a CostMap, and their true cost
-// is at least c.forbidden.
+// Takes forbidden pairs without mass out of the tree. Such a pair gives the nodes below it prices
+// of about c.forbidden, which no allowed pair needs. So the subtree is hung from the root instead,
+// and its prices are shifted to bring the price of its top closer to 0. `finite`: some pairs are
+// forbidden only by a CostMap. Their true cost is at least c.forbidden, and they limit the shift as
+// allowed pairs do.
 template <class C>
 __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
   const Workspace& w = t.w;
@@ -81,8 +83,8 @@ __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
     team.sync();
     const int32_t x = w.control->found;
     if (x == kNone) return;
-    // The least slack between rows outside the subtree and columns in it: prices may change by at
-    // most this.
+    // The least reduced cost between a row outside the subtree and a column in it. A greater shift
+    // would make this reduced cost negative.
     int64_t most = INT64_MAX;
     team.each_by_warp(c.p.n, [&](int64_t i) {
       if (inside[i] || c.supply[i] == 0) return;
@@ -105,8 +107,9 @@ __device__ void release_forbidden(Team team, const Tree<C>& t, bool finite) {
   }
 }
 
-// Writes the duals, at the scale of the given costs. Rows and columns without mass get the greatest
-// duals that the others allow. Returns the greatest magnitude.
+// Writes the duals, in terms of the given costs, not in units. Rows and columns without mass get
+// the greatest duals that the duals of the other side allow. `empty`: the problem has no mass.
+// Returns the greatest magnitude of a dual.
 template <class C>
 __device__ double write_duals(Team team, const C& c, const Workspace& w, bool empty) {
   const TransportProblem& p = c.p;
@@ -154,12 +157,12 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   return team.most(most);
 }
 
-// The cost of some arcs of a plan.
+// The cost of a part of a plan.
 struct PartCost {
   __int128 whole = 0;
   PlanCost sum;
 
-  // `raw`: the cost of arc k. `real`: w.mass has floats.
+  // `raw`: the cost of arc k. `real`: w.mass has the masses as floats.
   template <class C>
   __device__ void add(const C& c, const Workspace& w, int32_t k, typename C::Raw raw, bool real) {
     if (real) {
@@ -184,13 +187,14 @@ struct PartCost {
   }
 };
 
-// The cost of a plan, from the costs in w.flow and the masses in w.mass. Each thread adds a run of
+// The cost of a plan, from the costs in w.flow and the masses in w.mass. Each thread adds
 // consecutive arcs; if arcs are few, one thread adds all. One block calls it; the first thread gets
 // the result.
 template <class C>
 __device__ double cost_of(Team team, const C& c, const Workspace& w, int32_t count, double unit,
                           bool real) {
-  constexpr int32_t kPart = 128;  // least arcs of a part; the pool has room for all parts
+  // Arcs of a part; more if threads are too few. The pool has room for the costs of all parts.
+  constexpr int32_t kPart = 128;
   const int32_t wanted = (count + kPart - 1) / kPart, parts = min(wanted, kThreads);
   const int32_t width = (count + parts - 1) / max(parts, 1);
   auto* const part = reinterpret_cast<PartCost*>(w.pool[0]);
@@ -220,13 +224,13 @@ __device__ void write_value(const C& c, const Masses& masses, double most, bool 
                             double gap, double excess) {
   const TransportProblem& p = c.p;
   write_real(p.value, p.result_dtype, 0, value);
-  // Rounding: each cost is off by up to half a unit, and each mass by one unit. Balancing changes
-  // each demand by up to two more.
+  // What rounding may add to the gap: each cost is off by up to half a unit, and each mass by one
+  // unit. Balancing changes each demand by up to two more units.
   if (!whole) gap += double(masses.total) * masses.unit / fabs(c.scale);
   if (masses.rounded) gap += double(p.n + 3 * p.m) * masses.unit * most;
   if (excess > 0) gap = fmax(gap - excess, 0.0);
   gap *= 1 + 0x1p-50;
-  if (!whole || masses.rounded) gap += 0x1p-1074;  // for products that underflowed
+  if (!whole || masses.rounded) gap += 0x1p-1074;  // covers products that underflowed
   if (p.result_dtype == Dtype::kF32 && gap > double(float(gap))) {
     gap = nextafterf(float(gap), __builtin_huge_valf());
   }
@@ -244,7 +248,7 @@ __device__ void write_plan(const Tree<C>& t, const Masses& masses, double most, 
   const TransportProblem& p = t.c.p;
   const bool real = masses.coarse;
   double excess, gap = 0;
-  // With recomputed flows, the plan is always that of the basis.
+  // Flows are recomputed only for the plan of the basis, so the saved plan is then ignored.
   int32_t count = list_better(t, real ? 0 : saved, masses.unit, &excess);
   if (real && !recompute_flows(t.c, {team, w}, most, count, gap)) {
     return write_failure(team, p, kInfeasible);

@@ -9,7 +9,8 @@ namespace jaxmatch::transport {
 
 #include "transport/plan_flows.inc.h"
 
-// All threads of one block call each function, after a barrier. Each function ends with a barrier.
+// Sends the mass that nodes could not send when flows were recomputed. All threads of one block
+// call run() and change() together, after a barrier. These functions end with a barrier.
 template <class C>
 struct RestSender {
   Team team;
@@ -17,7 +18,7 @@ struct RestSender {
   const Workspace& w;
   PlanFlows& f;  // each thread has a copy
 
-  // The first thread calls `change`, which may change the flows. All threads then get the new
+  // The first thread calls the argument, which may change the flows. All threads then copy the new
   // totals.
   template <class F>
   __device__ void change(const F& change) const {
@@ -43,7 +44,7 @@ struct RestSender {
     return (c.p.maximize ? -1 : 1) * C::real(c.raw(i, j)) - w.row_dual[i] - w.col_dual[j];
   }
 
-  // The index in [first, last) with the least finite number; kNone if there is none.
+  // The index k in [first, last) with the least number(k); kNone if no number is finite.
   template <class F>
   __device__ int32_t least(int32_t first, int32_t last, const F& number) const {
     uint64_t key = ~uint64_t(0), index = ~uint64_t(0);
@@ -57,8 +58,9 @@ struct RestSender {
     return index == ~uint64_t(0) ? kNone : int32_t(index);
   }
 
-  // Sends the remaining mass of all nodes. Nodes without an ample receiver come first, see
-  // transport/cpu/send_rest.h. Returns false if a node has mass but no allowed pair.
+  // Sends the remaining mass of all nodes. Nodes whose remaining mass exceeds the allowed error of
+  // every receiver come first, as in transport/cpu/send_rest.h. Returns false if a node has
+  // remaining mass but no allowed pair.
   __device__ bool run() const {
     for (int pass = 0; pass < 2; ++pass) {
       for (int32_t from = 0; !f.is_full();) {
@@ -101,8 +103,9 @@ struct RestSender {
   }
 };
 
-// Recomputes the flows, and writes them to the plan in sorted order. Sets `count` to their number.
-// Adds to `gap` how far they may be from the optimal cost. Returns false if some mass cannot move.
+// Recomputes the flows, and writes them to the plan in sorted order. `most`: the greatest magnitude
+// of a dual. Sets `count` to the number of arcs with flow. Adds to `gap` how far their cost may be
+// from the optimum. Returns false if some mass cannot move.
 template <class C>
 __device__ bool recompute_flows(const C& c, const Plan& plan, double most, int32_t& count,
                                 double& gap) {

@@ -1,5 +1,5 @@
-// Builds the first basis: a spanning forest of the arcs of a plan, to which the other arcs are
-// added one by one.
+// Builds the first basis: a spanning forest of the arcs of a plan. The remaining arcs of the plan
+// are then pushed into it one by one (Tree::push()).
 #ifndef JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_FOREST_CUH_
 
@@ -8,16 +8,18 @@
 
 namespace jaxmatch::transport {
 
-// All threads of one block call each function, after a barrier. Each function ends with a barrier.
+// All threads of one block call grow(), and the functions that it calls, together and after a
+// barrier. These functions end with a barrier.
 template <class C>
 struct Forest {
   Team team;
   const Tree<C> t;
   const Workspace& w;
   const int32_t arcs;
-  // Arrays by node. (A part is a component of the forest, and named by one of its nodes.)
+  // Arrays with an entry for each node. A part is a connected component of the forest, and has the
+  // number of one of its nodes.
   // - part: the part of the node
-  // - best: the first arc of a part to another part
+  // - best: for a part, its first arc to another part
   // - level: the distance of the node from the root
   // - place: the next free position of the tour in the subtree of the node
   int32_t *part, *best, *level, *place;
@@ -36,7 +38,7 @@ struct Forest {
   __device__ int32_t col_of(int64_t k) const { return t.rows + int32_t(w.key[k]); }
 
   // Builds the tree from the plan, which may have cycles. In each part, all prices follow from the
-  // price that the auction has for one of its columns.
+  // price that one of its columns has in w.price.
   __device__ void grow() const {
     find_parts();
     const int32_t levels = find_levels();
@@ -50,8 +52,8 @@ struct Forest {
   }
 
   // Finds a spanning forest in rounds (Boruvka). In each round, each part adds its first arc to
-  // another part. The order of threads does not matter: the result is the minimum spanning forest
-  // with the indices of arcs as weights.
+  // another part. The order of threads does not matter, because there is only one minimum spanning
+  // forest with the indices of arcs as weights.
   __device__ void find_parts() const {
     team.each(t.nodes, [&](int64_t x) { part[x] = int32_t(x); });
     team.each(arcs, [&](int64_t k) { w.in_forest[k] = 0; });
@@ -67,8 +69,9 @@ struct Forest {
         atomicMin(&best[y], int32_t(k));
       });
       if (!team.any(found)) return;
-      // At first, `place` is the part that each part joins. If two parts join each other, one of
-      // them stays. Then `place` moves on to the end of each chain of parts.
+      // First, place[x] is the part that part x joins. Of two parts that join each other, the one
+      // with the greater number joins none. Then place[x] moves along the chain of parts that
+      // begins at x, to its end.
       team.each(t.nodes, [&](int64_t k) {
         const int32_t x = int32_t(k), arc = best[x];
         place[x] = x;
@@ -92,8 +95,8 @@ struct Forest {
     }
   }
 
-  // Hangs each part from the root by its last node, which is a column if there is one. Adds the
-  // other nodes in the order of their distance. Returns the number of levels below the root.
+  // Hangs each part from the root by its last node, which is a column if the part has one. Then
+  // hangs the other nodes below it, level by level. Returns the number of levels below the root.
   __device__ int32_t find_levels() const {
     team.each(t.nodes + 1, [&](int64_t x) { best[x] = level[x] = kNone; });
     team.sync();
@@ -155,11 +158,11 @@ struct Forest {
       });
     }
   }
-  // If a row is at the top, its part has no column.
+  // If x is a row, its part has no column, and any price will do.
   __device__ int64_t price_of_top(int32_t x) const { return t.is_row(x) ? 0 : w.price[x]; }
 
-  // Overwrites the flags in w.in_forest with a list of the arcs outside the forest, in their order.
-  // Returns the number of these arcs.
+  // Overwrites the flags in w.in_forest with a list of the arcs outside the forest, in increasing
+  // order. Returns the number of these arcs.
   __device__ int32_t list_others() const {
     int32_t& listed = w.control->found;
     if (team.warp() == 0) {
@@ -180,7 +183,7 @@ struct Forest {
   }
 };
 
-// Builds the first basis. The first block calls it.
+// Builds the first basis. The first block calls it. `turned`: see list_plan().
 template <class C>
 __device__ void grow_basis(Tree<C> tree, const Holding* held, bool turned) {
   const Plan plan{tree.team, tree.w};

@@ -1,5 +1,5 @@
-// The targets jaxmatch_transport and jaxmatch_transport_points on CUDA: a team of blocks for each
-// problem of the batch.
+// The targets jaxmatch_transport and jaxmatch_transport_points on CUDA. A warp or a team of blocks
+// solves each problem of the batch.
 #include <algorithm>
 
 #include "common/cuda/check.h"
@@ -13,8 +13,8 @@
 namespace jaxmatch::transport {
 namespace {
 
-// The number of blocks per problem: as many as it has work for, but no more than run at the same
-// time, because blocks wait for each other at barriers.
+// The number of blocks per problem: as many as have enough work, but no more than can run at the
+// same time, because blocks wait for each other at barriers.
 int blocks_of_each(const Batch& batch, int multiprocessors) {
   const int64_t n = batch.first.n, m = batch.first.m;
   const int64_t pairs = has_few_columns(n, m) ? 1 << 12 : 1 << 16;  // least pairs per block
@@ -24,7 +24,7 @@ int blocks_of_each(const Batch& batch, int multiprocessors) {
   return int(std::max<int64_t>(1, std::min(useful, most)));
 }
 
-// Solves problems with two short sides, with one warp per problem.
+// Solves a batch of small problems (is_small()), with one warp per problem.
 ffi::Error solve_small(cudaStream_t stream, TransportKernel kernel, const TransportBatch& work,
                        int most_shared) {
   const TransportProblem& p = work.first;

@@ -1,5 +1,5 @@
-// What the columns hold in an auction. Each column has a segment of a pool, which moves when it is
-// full.
+// The holdings of columns in an auction: masses of rows that columns hold. Each column has a
+// segment of a common pool. A full segment is moved to a larger place in the pool.
 #ifndef JAXMATCH_CUDA_TRANSPORT_HOLDINGS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_HOLDINGS_CUH_
 
@@ -8,7 +8,7 @@
 namespace jaxmatch::transport {
 
 // One warp works on a column. The order of threads affects the order of holdings in a segment, but
-// not which holdings there are.
+// not which holdings the column has.
 struct Holdings {
   const Workspace& w;
   Holding* pool;
@@ -19,7 +19,8 @@ struct Holdings {
   __device__ Holdings(const Workspace& w, int which)
       : w(w), pool(w.pool[which]), lane(int32_t(threadIdx.x) % kWarpSize) {}
 
-  // Moves `s` to a new place for at least `wanted` holdings. Returns false if the pool is used up.
+  // Gives `s` a new place, with room for at least `wanted` holdings, but does not copy the holdings
+  // there. Returns false if the pool is full.
   __device__ bool reserve(Segment& s, int32_t wanted) const {
     const int32_t more = wanted + wanted / 2, room = more > kLeastRoom ? more : kLeastRoom;
     int32_t at = 0;
@@ -37,8 +38,9 @@ struct Holdings {
     return true;
   }
 
-  // Adds a bid to the holdings of a column. Each lane has one of them. If the row of the bid
-  // already has a holding, its mass grows instead. Returns false if the holdings exceed the lanes.
+  // Adds a bid of `row` to the holdings of a column. Each lane has at most one holding, in `own`.
+  // If the row already has a holding, the mass of this holding grows instead. Returns false if
+  // there are more holdings than lanes.
   __device__ bool add(Holding& own, int32_t& count, const Bid& bid, int32_t row) const {
     const unsigned known = __ballot_sync(kAllLanes, lane < count && own.row == row);
     if (known == 0 && count == kWarpSize) return false;
@@ -52,8 +54,8 @@ struct Holdings {
     return true;
   }
 
-  // How much of this lane's holding the column keeps. It prefers low levels, and among equal levels
-  // low rows.
+  // How much of this lane's holding the column keeps. The column prefers low levels, and among
+  // equal levels low rows.
   __device__ int64_t kept(const Holding& own, int32_t count, int64_t demand) const {
     int64_t before = 0;
     for (int32_t k = 0; k < count; ++k) {
@@ -66,12 +68,12 @@ struct Holdings {
     return lane < count ? left < own.mass ? left : own.mass : 0;
   }
 
-  // Holdings in memory are dropped in decreasing order of this key: (level, row).
+  // trim() drops holdings in decreasing order of this key: (level, row).
   __device__ static uint64_t key_of(const Holding& own) {
     return uint64_t(ordered_bits(own.level)) << 32 | uint64_t(uint32_t(own.row));
   }
-  // Drops mass until only `demand` of the mass `held` remains. One lane calls f(row, mass) for each
-  // drop. Returns the greatest level that remains.
+  // Drops mass from the segment until only `demand` of the mass `held` remains. Calls f(row, mass)
+  // in one lane for each holding that loses mass. Returns the greatest level that remains.
   template <class F>
   __device__ float trim(Segment& s, int64_t held, int64_t demand, const F& f) const {
     constexpr int32_t kFew = 8;
@@ -93,7 +95,7 @@ struct Holdings {
     }
     return __reduce_min_sync(kAllLanes, key == warp_least(key) ? place : INT32_MAX);
   }
-  // Drops at most `over` from the holding with the greatest key. Returns how much was dropped.
+  // Drops at most the mass `over` from the holding with the greatest key. Returns the mass dropped.
   template <class F>
   __device__ int64_t drop_last(Segment& s, int64_t over, const F& f) const {
     const int32_t place = s.first + last(s);
@@ -110,7 +112,8 @@ struct Holdings {
     return mass;
   }
   // The key at which the mass, summed in the order of keys, first exceeds `demand`. It is found bit
-  // by bit, as the greatest number with at most `demand` below it.
+  // by bit: it is the greatest number such that holdings with lower keys have at most `demand` mass
+  // in all.
   __device__ uint64_t find_threshold(const Segment& s, int64_t demand) const {
     uint64_t least = ~uint64_t(0), most = 0;
     for (int32_t k = lane; k < s.count; k += kWarpSize) {
@@ -132,8 +135,8 @@ struct Holdings {
     }
     return at;
   }
-  // Keeps the holdings with keys below `threshold`. The holding with that key keeps what they leave
-  // of `demand`. All others are dropped.
+  // Keeps the holdings with keys below `threshold`. The holding with the key `threshold` keeps the
+  // rest of `demand`. Drops all other holdings.
   template <class F>
   __device__ void drop_from(Segment& s, uint64_t threshold, int64_t demand, const F& f) const {
     int64_t before = 0;

@@ -1,5 +1,5 @@
 // Exact transport on CUDA, with a team of blocks per problem. An auction, or augmenting paths if
-// columns are few, finds prices and most of a plan. The network simplex method then makes it
+// columns are few, finds prices and most of a plan. The network simplex method then makes the plan
 // optimal.
 #ifndef JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_KERNEL_CUH_
@@ -16,8 +16,8 @@
 
 namespace jaxmatch::transport {
 
-// Sets the column prices to the given duals. If there are none, or one is not finite or too large,
-// sets them to 0 and returns false.
+// Sets the column prices to the given duals. If no duals are given, or one is not finite or too
+// large, sets the prices to 0 and returns false.
 template <class C>
 __device__ bool start_warm(Team team, const C& c, const Workspace& w) {
   bool usable = c.p.start_dual != nullptr;
@@ -43,7 +43,8 @@ __device__ void take_prices(Team team, const C& c, const Workspace& w) {
   team.sync();
 }
 
-// The same after a given plan: refines the prices, and places free mass along shortest paths.
+// Finds prices in whole units after the auction has taken a given plan: refines the prices of the
+// given duals (refine_prices.cuh), and moves free mass along shortest augmenting paths (paths.cuh).
 template <class C>
 __device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding* held) {
   PriceLabels<C> labels{team, c, w, held};
@@ -57,7 +58,8 @@ __device__ void settle_prices(Team team, const C& c, const Workspace& w, Holding
   team.sync();
 }
 
-// Finds the first holdings and prices. Returns the holdings.
+// Finds the first prices and the first holdings (masses of rows that columns hold). Returns the
+// pool of holdings.
 template <class C>
 __device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
   const int32_t* const start = c.p.start_col && c.p.start_col[0] >= 0 ? c.p.start_col : nullptr;
@@ -77,7 +79,7 @@ __device__ Holding* hold_masses(Team team, const C& c, const Workspace& w) {
   return held;
 }
 
-// Finds an optimal basis for the current costs. Returns whether it uses no forbidden pair.
+// Finds an optimal basis for the current costs. Returns whether no forbidden pair has mass in it.
 template <class C>
 __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   const C& c = tree.c;
@@ -100,10 +102,10 @@ __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
   return found;
 }
 
-// Solves without the costs above level `needed`. If that is infeasible, adds one level at a time.
-// Low levels lose digits, because costs are rounded at the scale of the highest level. So the
-// problem is first solved with the levels moved closer together. That plan is written if it costs
-// less.
+// Solves the problem without the costs above level `needed` (levels.cuh). While it is infeasible,
+// adds one level at a time. Costs are rounded at the scale of the highest level, so costs of low
+// levels lose digits. Therefore the problem is first solved with the levels moved closer together.
+// The plan of this solve is written if it costs less than the plan for the unchanged costs.
 template <class C>
 __device__ void solve_levels(Team team, C& c, const Workspace& w, bool tree_in_shared,
                              const CostSummary& found, int needed, int64_t shorter) {
@@ -162,7 +164,7 @@ __device__ void solve_transport(Team team, C& c, const Workspace& w, bool tree_i
   solve_levels(team, c, w, tree_in_shared, found, needed, shorter);
 }
 
-// Each team solves every `teams`-th problem, in the workspace of its first one.
+// Each team solves every `teams`-th problem, and uses the workspace of its first problem for all.
 template <class Type>
 __global__ void __launch_bounds__(kThreads, 1)
     transport_kernel(const __grid_constant__ TransportBatch batch) {

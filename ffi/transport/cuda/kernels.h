@@ -16,7 +16,7 @@ struct LongIntegers;
 
 namespace jaxmatch::transport {
 
-// Types of costs: bfloat16 and float16, and distances between points.
+// Types of costs: NarrowFloats are bfloat16 or float16, the others are distances between points.
 struct NarrowFloats;
 struct FloatPoints;
 struct DoublePoints;
@@ -28,16 +28,18 @@ constexpr int kThreads = 1024;
 #endif
 constexpr int kLeastThreads = 32;
 
-// The threads of a block: one for each node, up to `kThreads`. The number must not depend on the
-// size of the batch, because sums of floats depend on the number of threads.
+// The number of threads of a block: enough for one thread per row and column, up to `kThreads`. It
+// must not depend on the size of the batch: sums of floats depend on the number of threads, so a
+// problem would have other results in another batch.
 JAXMATCH_HOST_DEVICE inline int threads_for(int64_t n, int64_t m) {
   int threads = kLeastThreads;
   while (threads < kThreads && threads < n + m) threads *= 2;
   return threads;
 }
 
-// If neither side is longer than this, a kernel with one warp per problem runs first, except for
-// 64-bit integer costs. It sets the status kLeft for problems that the other kernel must solve.
+// If a problem has at most this many rows and columns, a kernel with one warp per problem runs
+// first, except for 64-bit integer costs. It sets the status kLeft for problems that the kernel
+// with a team of blocks must solve.
 constexpr int kMostSmall = 128;
 constexpr int32_t kLeft = -1;
 
@@ -49,9 +51,10 @@ JAXMATCH_HOST_DEVICE inline bool is_small(int64_t n, int64_t m) {
 struct TransportBatch {
   TransportProblem first;
   int64_t size;
-  int blocks;         // per problem
-  bool only_left;     // solve only problems with status kLeft
-  int64_t few_bytes;  // shared memory for few columns; 0 if it does not fit, or columns are many
+  int blocks;      // per problem
+  bool only_left;  // solve only problems with status kLeft
+  // Bytes of shared memory for few columns; 0 if they do not fit, or if columns are many.
+  int64_t few_bytes;
   bool lengths_in_shared, tree_in_shared, state_in_shared;
   char* workspace;
   int64_t workspace_bytes;  // per problem
@@ -61,8 +64,9 @@ using TransportKernel = void (*)(TransportBatch);
 
 template <class Type>
 TransportKernel pick_transport_kernel();
-// The type of costs that the kernel for small problems reads. Costs that are computed or converted
-// on each access are first written to the workspace.
+// For each type of costs, the type that the kernel for small problems reads. If costs would be
+// computed or converted on each access, this kernel first writes them to the workspace, as this
+// type.
 template <class Type>
 struct WrittenOf {
   using Written = Type;

@@ -1,4 +1,5 @@
-// Levels of costs (common/cost_levels.inc.h): a problem is solved without its higher levels if it
+// Levels of costs (common/cost_levels.inc.h): a cost of a higher level, such as 1e9 for pairs to
+// avoid, outweighs any exchange of lower costs. A problem is solved without its higher levels if it
 // is feasible without them.
 #ifndef JAXMATCH_CUDA_TRANSPORT_LEVELS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_LEVELS_CUH_
@@ -11,7 +12,7 @@ namespace jaxmatch::transport {
 
 #include "transport/plan_cost.inc.h"
 
-// Whether the costs are far enough apart to have levels.
+// Whether the range of the costs is large enough for several levels.
 __device__ inline bool may_have_levels(const CostSummary& found) {
   return found.most > 0 && exponent_of(found.most) - exponent_of(found.least) > kNearExponents;
 }
@@ -32,7 +33,7 @@ __device__ void each_used_cost(Team team, const C& c, const F& f, const End& end
   });
 }
 
-// Finds where levels begin, and sets their `from` in each block.
+// Finds where the levels begin, and sets `from` of each level in each block's shared memory.
 template <class C>
 __device__ void split_levels(Team team, const C& c, const Workspace& w, double outweighs) {
   Shared& s = team.s;
@@ -69,8 +70,8 @@ __device__ void split_levels(Team team, const C& c, const Workspace& w, double o
   team.sync_block();
 }
 
-// Finds the levels of the costs. Returns the highest level that is certainly needed: some row has
-// no cost in a lower level.
+// Finds the levels of the costs. Returns the highest level that every plan needs: some row has no
+// cost in a lower level. `outweighs`: see CostLevels::split().
 template <class C>
 __device__ int find_levels(Team team, const C& c, const Workspace& w, double outweighs) {
   split_levels(team, c, w, outweighs);
@@ -105,15 +106,16 @@ __device__ int find_levels(Team team, const C& c, const Workspace& w, double out
   return int(team.most(double(needed)));
 }
 
-// Whether the levels below `end` can be moved closer together.
+// Whether the levels below `end` can be moved closer together (draw_near()).
 __device__ inline bool draws_near(Team team, int end, double outweighs) {
   const CostLevels& levels = team.s.levels;
   double most;
   return levels.count > 1 && end > 1 && draw_near(levels, end, outweighs, &most).draws_near();
 }
 
-// Forbids the costs of level `end` and above. `near`: also moves the levels below closer together.
-// Sets the greatest cost in `found`.
+// Sets the map so that it forbids the costs of level `end` and above. `near`: the map also lowers
+// costs of levels below `end`, so that these levels are closer together (draw_near()). Updates
+// `found` for the changed costs.
 template <class C>
 __device__ void set_map(Team team, C& c, int end, bool near, double outweighs, CostSummary* found) {
   Shared& s = team.s;
@@ -156,8 +158,9 @@ __device__ int32_t save_plan(const Tree<C>& t) {
   return count;
 }
 
-// Lists the plan of the basis, or the `saved` arcs of the other plan if that costs less. Sets
-// `excess` to the difference of their costs, or to 0 if the basis is listed. One block calls it.
+// Lists the arcs of the basis, or the `saved` arcs of the saved plan if that costs less. Sets
+// `excess` to the difference of the two costs, or to 0 if the basis is listed. Returns the number
+// of arcs. One block calls it.
 template <class C>
 __device__ int32_t list_better(const Tree<C>& t, int32_t saved, double unit, double* excess) {
   const Workspace& w = t.w;

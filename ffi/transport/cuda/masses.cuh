@@ -47,7 +47,7 @@ struct MassReader {
     const double sum = team.sum_of_block(own);
     return team.any(invalid) ? __builtin_nan("") : sum;
   }
-  // Reads integers, or rounds floats to whole units. Returns the total.
+  // Reads integers, or rounds floats to whole units. Returns their total in units.
   __device__ int64_t read(const MassSide& side, double unit, bool& rounded) const {
     int64_t own = 0;
     team.each(side.count, [&](int64_t k) {
@@ -67,8 +67,8 @@ struct MassReader {
     return team.sum(own);
   }
 
-  // Changes the demands in proportion so that their total grows by `more`, which must be small
-  // relative to `total`. (It may be negative.)
+  // Changes the demands in proportion, so that their sum grows by `more`. `total` is their sum
+  // before. `more` may be negative, but must be small relative to `total`.
   __device__ void spread_difference(int64_t total, int64_t more) const {
     int64_t own = 0;
     uint64_t key = ~uint64_t(0), index = ~uint64_t(0);
@@ -88,7 +88,7 @@ struct MassReader {
     team.sync();
   }
 
-  // Reads and checks the masses. Does not balance floats yet.
+  // Reads and checks the masses. Float masses are not balanced yet (balance()).
   __device__ Masses run() const {
     Masses out{1, 0, false, kOptimal, false, 0};
     const double of_rows = real_sum(row), of_cols = real_sum(col);
@@ -123,8 +123,8 @@ struct MassReader {
     return out;
   }
 
-  // Scales the demands so that they sum to the supplies. All allowed pairs must be in one
-  // component.
+  // Scales the demands so that they sum to the supplies. Allowed pairs must connect all rows and
+  // columns that have mass.
   __device__ void balance(Masses& out) const {
     const double of_rows = real_sum(row), of_cols = real_sum(col);
     int64_t rows = 0, cols = 0;
@@ -136,7 +136,7 @@ struct MassReader {
     team.each(col.count, [&](int64_t j) { col.real[j] *= factor; });
     team.sync();
     if (rows == cols) return;
-    // All masses of one side may round to 0, if the unit is the least positive double.
+    // If the unit is the least positive double, all masses of one side may round to 0 units.
     if (rows == 0 || cols == 0) {
       out.status = kUnbalanced;
       out.lacking = fabs(of_rows - of_cols);
@@ -146,7 +146,7 @@ struct MassReader {
     out.rounded = true;
   }
 
-  // Whether some mass was rounded by more than results may be off.
+  // Whether rounding to units changed some mass by more than half of the allowed error (spare()).
   __device__ bool are_coarse(double unit) const {
     const double near = spare(p.mass_dtype) / 2;
     bool coarse = false;
@@ -159,8 +159,8 @@ struct MassReader {
   }
 
  private:
-  // How much the sums of floats differ or, if `p.moved` is given, how much that exceeds the smaller
-  // sum. Returns 0 within the tolerance.
+  // The mass that one side lacks: the difference of the totals or, if `p.moved` is given, `moved`
+  // minus the smaller total. Returns 0 within the tolerance.
   __device__ double lacking(double of_rows, double of_cols, double moved) const {
     const double forgiven = tolerance(p.coarsest, p.n + p.m), least = fmin(of_rows, of_cols),
                  most = fmax(of_rows, of_cols);
@@ -200,8 +200,8 @@ struct MassReader {
     team.sync();
   }
 
-  // Sets the masses of the dummies so that both sides have the same total. `units` move between the
-  // other rows and columns.
+  // Sets the masses of the dummies, so that both sides have the same total. `rows` and `cols` are
+  // the total masses of the other rows and columns, between which `units` move.
   __device__ void fill_dummies(int64_t rows, int64_t cols, int64_t units, Masses& out) const {
     team.one([&] {
       row.units[p.n - 1] = cols - units;

@@ -1,5 +1,6 @@
-// Shortest augmenting paths from all rows with free mass at once, in exact whole units. The free
-// mass moves along them to columns with room. The plan stays optimal for the mass that it moves.
+// Moves free mass (mass of rows that no column holds) along shortest augmenting paths to columns
+// with room. The paths begin at all rows with free mass at once, and lengths are exact whole units.
+// The plan of the mass that columns hold stays optimal.
 #ifndef JAXMATCH_CUDA_TRANSPORT_PATHS_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_PATHS_CUH_
 
@@ -7,11 +8,14 @@
 
 namespace jaxmatch::transport {
 
-// Works in phases. In a phase, each row with free mass pays `step` more than its least reduced
-// cost. Prices then fall until all pairs are tight again, so that each row pays exactly the reduced
-// cost of its pairs. Now tight paths lead from the rows with free mass to all columns whose prices
-// have fallen, and form a forest. Columns with room request mass up the trees, level by level, and
-// the mass moves down.
+// A pair is a row and a column that holds mass of the row. A pair is tight if its reduced cost is
+// what the row pays: the least reduced cost of the row.
+//
+// The work is done in phases. A phase first makes each row with free mass pay `step` more than its
+// least reduced cost. Prices then fall until no row would pay less in any other column, and all
+// pairs are tight again. Now tight paths lead from the rows with free mass to all columns whose
+// prices have fallen. They form a forest. Columns with room request mass up its trees, level by
+// level, and the mass moves down.
 template <class C>
 struct FreeMass {
   PriceLabels<C>& labels;
@@ -28,15 +32,15 @@ struct FreeMass {
         w(labels.w),
         h{labels.w, labels.pool == labels.w.pool[1] ? 1 : 0} {}
 
-  // By node: the mass that is requested from it, and the mass that it gets.
+  // For each node: the mass that is requested from it, and the mass that it gets.
   __device__ int64_t& asked(int64_t x) const { return w.mass[x]; }
   __device__ int64_t& got(int64_t x) const { return reinterpret_cast<int64_t*>(w.key)[x]; }
   // The node before x on its path; INT32_MAX for rows with free mass and for nodes without a path.
   __device__ int32_t& before(int64_t x) const { return w.scratch[3][x]; }
-  // For a row, the first column after it that requests mass. For a column, the least first_col() of
-  // the rows after it.
+  // For a row, the first of the columns after it that request mass. For a column, the least
+  // first_col() of the rows after it. (Paths lead from rows with free mass to columns with room.)
   __device__ int32_t& first_col(int64_t x) const { return w.in_forest[x]; }
-  // The place in the pool of the pair of row i and the column before it.
+  // The index in the pool of the holding of row i's mass in the column before the row.
   __device__ int32_t& place(int64_t i) const { return w.list[0][i]; }
 
   __device__ int64_t col(int64_t j) const { return c.p.n + j; }
@@ -53,8 +57,8 @@ struct FreeMass {
     return team.sum(own);
   }
 
-  // Raises what rows with free mass pay, and lowers the prices. Returns whether a column with room
-  // was reached.
+  // Makes each row with free mass pay `step` more than its least reduced cost, and lowers the
+  // prices accordingly. Returns whether a column with room was reached.
   __device__ bool lower(int64_t step) {
     first_round = labels.round;
     team.each_by_warp(c.p.n, [&](int64_t i) {
@@ -83,7 +87,8 @@ struct FreeMass {
     return team.any(reached);
   }
 
-  // Finds the node before each node that was reached. Returns false if the pool is used up.
+  // Finds the node before each node that was reached, and makes room for one more pair in each
+  // column that was reached. Returns false if the pool of pairs is full.
   __device__ bool find_forest() const {
     team.each_by_warp(c.p.n, [&](int64_t i) {
       const int32_t level = labels.listed_in(i);
@@ -149,9 +154,9 @@ struct FreeMass {
     }
   }
 
-  // Divides `mass` among nodes that request it, in the order of columns. wants(j) is the request of
-  // the node that belongs to column j, or 0; all lanes call it. give(j, part) hands out mass. One
-  // warp calls this function.
+  // Divides `mass` among nodes that request it, in the order of columns from `first` on. Each of
+  // these nodes belongs to a column j: wants(j) is its request, or 0, and give(j, part) gives it
+  // mass. All lanes call wants(j). One warp calls this function.
   template <class Wants, class Give>
   __device__ void divide(int64_t mass, int32_t first, const Wants& wants, const Give& give) const {
     const int32_t m = int32_t(c.p.m);
@@ -236,8 +241,9 @@ struct FreeMass {
     }
   }
 
-  // All pairs must be tight at the beginning. Some mass may stay free. After a phase that moves
-  // much mass, there are still tight paths, which a step of one `bit` finds.
+  // Moves free mass until none is left or a limit is reached. All pairs must be tight at the
+  // beginning. After a phase that moves much mass, other tight paths usually remain. The next phase
+  // finds them with the least possible step, one `bit`.
   __device__ void run(int64_t bit) {
     constexpr int64_t kMostLowered = int64_t(1) << 57, kGrows = 4, kGoodPart = 32;
     constexpr int32_t kMostPhases = 4096;

@@ -57,7 +57,8 @@ struct Plan {
     }
   }
 
-  // An arc while it is sorted. Unused arcs come last, as if they were in one more row.
+  // An arc while the arcs are sorted. Unused arcs, with the key ~0, come last, as if they were in
+  // one more row.
   struct alignas(16) Arc {
     uint64_t key;
     int64_t mass;
@@ -65,13 +66,13 @@ struct Plan {
   __device__ int32_t bucket_of(uint64_t key) const {
     return min(uint32_t(key >> 32), uint32_t(team.s.problem.n));
   }
-  // Moves the arcs to the places of their rows, and sorts those of each row. Returns false, without
-  // a change, if a row has too many arcs for that.
+  // Sorts the arcs by row with a counting sort, then the arcs of each row by insertion. Returns
+  // false, and changes nothing, if a row has too many arcs for that.
   __device__ bool sort_by_counting(int32_t arcs) const {
     constexpr int32_t kMostOfRow = 64;
     if (arcs > w.holdings) return false;
     const int32_t buckets = int32_t(team.s.problem.n) + 1;
-    int32_t* const end = w.scratch[3];  // first counts, then places, then ends of buckets
+    int32_t* const end = w.scratch[3];  // counts of arcs by row, then first places, then ends
     Arc* const sorted = reinterpret_cast<Arc*>(w.pool[0]);
     team.each(buckets, [&](int64_t i) { end[i] = 0; });
     team.sync();
@@ -134,9 +135,10 @@ struct Plan {
   }
 };
 
-// Lists what columns hold. Gives the free mass of each row to its best columns with room, and uses
-// forbidden pairs only if there are no others. If `turned`, the segments are those of rows, and
-// hold mass of columns.
+// Lists the masses that columns hold. Then gives the free mass of each row to its columns with
+// room, those of least reduced cost first, and lists it. Uses forbidden pairs only if no allowed
+// column has room. `turned`: rows hold mass of columns instead (few_columns.cuh), and the segments
+// belong to rows.
 template <class C>
 __device__ void list_plan(const Plan& plan, const C& c, const Holding* pool, bool turned) {
   Team team = plan.team;

@@ -1,6 +1,7 @@
-// Label correction of prices in whole units, which refines the prices of an auction (Goldberg 1997,
-// section 4). After an auction, a row may pay up to epsilon more for a pair than its least reduced
-// cost. Lower prices make nearly all pairs tight.
+// Refines prices in whole units by label correction (Goldberg 1997, section 4). It begins with a
+// plan and prices at which some pairs are not tight. A pair is a row and a column that holds mass
+// of the row. It is tight if its reduced cost is the least of its row. Lower prices make nearly all
+// pairs tight.
 #ifndef JAXMATCH_CUDA_TRANSPORT_REFINE_PRICES_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_REFINE_PRICES_CUH_
 
@@ -8,9 +9,9 @@
 
 namespace jaxmatch::transport {
 
-// Lowers the prices of columns in rounds, until no row would pay less elsewhere than in the columns
-// that hold it. All rows see the same prices in a round. w.price has what rows pay, then the
-// prices.
+// Lowers the prices of columns in rounds. A row pays its greatest reduced cost in the columns that
+// hold its mass. The rounds end when no row would pay less in another column. All rows of a round
+// see the same prices. w.price has what each row pays, then the price of each column.
 template <class C>
 struct PriceLabels {
   Team team;
@@ -19,13 +20,14 @@ struct PriceLabels {
   Holding* const pool;
   int32_t round = 0;  // number of rounds so far
 
-  static constexpr int64_t kNothing = INT64_MIN;  // what a row without a column pays
+  static constexpr int64_t kNothing = INT64_MIN;  // pays() of a row of which no column holds mass
 
   __device__ int64_t& pays(int64_t i) const { return w.price[i]; }
   __device__ int64_t& price(int64_t j) const { return w.price[c.p.n + j]; }
   __device__ int64_t& next_price(int64_t j) const { return w.flow[j]; }
-  // The last round in which a row or a column was listed. A row is listed in the same round as the
-  // column that caused it. A column is listed in the round after the row that caused it.
+  // The last round in which a row was listed because it pays more, or a column because its price
+  // falls. A row is listed in the same round as the column that makes it pay more. A column is
+  // listed in the round after the row that lowers its price.
   __device__ int32_t& listed_in(int64_t node) const { return w.scratch[0][node]; }
   __device__ int32_t& col_listed_in(int64_t j) const { return listed_in(c.p.n + j); }
   __device__ int32_t* rows() const { return w.scratch[1]; }
@@ -43,7 +45,8 @@ struct PriceLabels {
     cols()[atomicAdd(&num_cols(of_round), 1)] = j;
   }
 
-  // Lanes call f(row, place in the pool) for the pairs of column j. One warp calls it.
+  // Lanes call f(row, place in the pool) for the rows of which column j holds mass. One warp calls
+  // it.
   template <class F>
   __device__ void each_pair(int32_t j, const F& f) const {
     const Segment s = w.segment[j];
@@ -69,7 +72,7 @@ struct PriceLabels {
       if (c.demand[j] > 0) f(j, c.units_of(row.raw(j)));
     }
   }
-  // The least that row i would pay. One warp calls it; every lane gets the result.
+  // The least reduced cost of row i. One warp calls it; every lane gets the result.
   __device__ int64_t least_of(int64_t i) const {
     constexpr uint64_t kSign = uint64_t(1) << 63;
     int64_t least = INT64_MAX;
@@ -77,7 +80,7 @@ struct PriceLabels {
     return int64_t(warp_least(uint64_t(least) ^ kSign) ^ kSign);
   }
 
-  // Rounds the prices to multiples of `bit`, and lists all columns that hold something.
+  // Rounds the prices to multiples of `bit`, and lists all columns that hold mass.
   __device__ void begin(int64_t bit) const {
     constexpr double kMostPrice = 0x1p58;
     team.one([&] { num_rows(0) = num_rows(1) = num_cols(0) = num_cols(1) = 0; });
@@ -95,8 +98,8 @@ struct PriceLabels {
     team.sync();
   }
 
-  // The listed columns take their next prices. Lists the rows that then pay more. A lane handles a
-  // column with few pairs, and a warp one with many.
+  // The listed columns take their next prices. Lists the rows that then pay more. One lane handles
+  // a column that holds few rows, and a whole warp handles a column that holds many.
   __device__ void list_rows() const {
     constexpr int32_t kFewPairs = 4;
     const int32_t count = num_cols(round);
@@ -120,8 +123,8 @@ struct PriceLabels {
     }
     team.sync();
   }
-  // Row i must pay at least its reduced cost in column j at price v. If that is more than before,
-  // lists the row.
+  // Row i, of which column j holds mass, must pay at least its reduced cost there, at price v. If
+  // it paid less before, lists the row.
   __device__ void raise(int32_t i, int32_t j, int64_t v) const {
     const auto x = static_cast<long long>(c.units(i, j) - v);
     if (x > atomicMax(reinterpret_cast<long long*>(&pays(i)), x)) list_row(i);
@@ -155,8 +158,8 @@ struct PriceLabels {
   }
 };
 
-// The lowest bit of all costs, in units. Prices that are multiples of it have few bits if the costs
-// have few bits.
+// The lowest bit that is set in any cost, in units. Prices that are multiples of it have few bits
+// if the costs have few bits.
 template <class C>
 __device__ int64_t lowest_bit(const PriceLabels<C>& labels) {
   const C& c = labels.c;
@@ -171,7 +174,8 @@ __device__ int64_t lowest_bit(const PriceLabels<C>& labels) {
   return key < uint64_t(1) << 58 ? int64_t(key) : 1;
 }
 
-// Drops the pairs that are not tight, and frees their mass.
+// Drops the pairs (a row and a column that holds mass of it) that are not tight: their reduced cost
+// exceeds the least of the row. Frees the mass of these pairs.
 template <class C>
 struct LoosePairs {
   PriceLabels<C>& labels;
@@ -221,8 +225,9 @@ struct LoosePairs {
   }
 };
 
-// If the plan is not optimal, prices would fall forever. So after some rounds, the pairs that are
-// not tight are dropped. A given plan is optimal except for rounding.
+// Refines the prices. If the plan is not optimal, prices would fall forever. So after some rounds,
+// LoosePairs frees the mass of rows in columns that are not their cheapest ones. Only rounding can
+// make a given plan (TransportProblem::start_col) less than optimal.
 template <class C>
 __device__ void refine_prices(PriceLabels<C>& labels) {
   constexpr int64_t kMostRounds = 4096;

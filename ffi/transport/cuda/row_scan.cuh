@@ -14,7 +14,7 @@ struct RowScan {
   const C& c;
   const float* v;
   float perturbation;
-  static constexpr int32_t kLeastWidth = 128;  // least part width, for enough loads in flight
+  static constexpr int32_t kLeastWidth = 128;  // least width of a part, for enough loads in flight
 
   __device__ TwoLeast of_row(int64_t i) const { return of_part(i, 0, int32_t(c.p.m)); }
   // Scans the columns in [first, last). Every lane gets the result.

@@ -6,8 +6,9 @@
 
 namespace jaxmatch::transport {
 
-// The range of finite costs: `spread` is the greatest minus the least. `scale` bounds how far the
-// least costs of nearly all rows are above the least cost of all. It may be far below the spread.
+// The range of finite costs, which are normalised (Costs::normal). `spread`: the greatest cost
+// minus the least. `scale`: nearly all rows have a cost that exceeds the least cost of all by at
+// most this. `scale` may be far below `spread`.
 struct CostRange {
   float spread, scale;
 
@@ -15,8 +16,8 @@ struct CostRange {
 };
 
 // Finds CostRange::scale. If costs have a heavy tail, such as exp(3 N) for a normal N, nearly all
-// rows have a cost far below the spread. An epsilon relative to the spread could not tell such
-// costs apart. w.u has the least cost of each row.
+// rows have costs that differ by far less than the spread. An epsilon relative to the spread could
+// not tell such costs apart. w.u has the least cost of each row.
 __device__ inline float scale_of_rows(Team team, const TransportProblem& p, const Workspace& w,
                                       float least, float spread) {
   constexpr float kScales[] = {0x1p-14f, 0x1p-22f, 0x1p-30f, 0x1p-38f};
@@ -55,10 +56,10 @@ __device__ CostRange range_of_costs(Team team, const C& c, const Workspace& w) {
   return {spread, scale_of_rows(team, c.p, w, least, spread)};
 }
 
-// The first epsilon, the factor that changes it after each scale, and the last epsilon. Both
-// epsilons are relative to CostRange::scale. A low last epsilon saves more pivots if rows are many.
-// A scale ends when at most 1 / stop_part of the rows have free mass, or 1 / last_stop_part in the
-// last scale.
+// The first epsilon, the factor that changes it after each scale (the rounds with one epsilon), and
+// the last epsilon. Both epsilons are relative to CostRange::scale. If rows are many, a lower last
+// epsilon saves more pivots of the simplex method. A scale ends when at most 1 / stop_part of the
+// rows have free mass, or 1 / last_stop_part in the last scale.
 struct Schedule {
   float first, factor, last;
   int32_t stop_part, last_stop_part;

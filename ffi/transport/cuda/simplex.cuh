@@ -1,8 +1,9 @@
 // The network simplex method on a strongly feasible basis (Ahuja, Magnanti and Orlin, Network
 // Flows, 1993, chapter 11). Prices are exact, in whole units.
 //
-// All warps price parts of rows, and each offers the best arc of a part. Then one block lets these
-// arcs enter the basis, the best first, while their reduced cost is negative at the current prices.
+// All warps scan parts of rows. For each part, a warp offers the arc of least reduced cost. Then
+// one block lets these arcs enter the basis, the best first, while their reduced cost is negative
+// at the current prices.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SIMPLEX_CUH_
 
@@ -16,8 +17,9 @@ struct Simplex {
   const Team team;  // all blocks
   const Workspace& w;
 
-  // Finds the best arc from row i to the columns in [first, last). Only reduced costs that may be
-  // negative are computed exactly. One warp calls it; every lane gets the result.
+  // Finds the arc of least reduced cost from row i to the columns in [first, last). Sets `gain` to
+  // its reduced cost, or to 0 if none is negative. Only reduced costs that may be negative are
+  // computed exactly. One warp calls it; every lane gets the result.
   __device__ void price(int32_t i, int32_t first, int32_t last, int64_t& gain, int32_t& col) const {
     constexpr int kAtOnce = C::kComputed ? 4 : 8;  // loads in flight together
     const C& c = t.c;
@@ -27,7 +29,7 @@ struct Simplex {
     col = INT32_MAX;
     const auto costs = c.row(i);
     const auto include = [&](typename C::Raw raw, int32_t j) {
-      // Three numbers and two differences are rounded once each, which bounds the error.
+      // Three numbers and two differences are rounded to float32 once each, which bounds the error.
       const float cost = c.estimate(raw), v = w.shadow[t.rows + j];
       const float most = fabsf(cost) + fabsf(near) + fabsf(v);
       if (cost - near - v > most * 0x1p-20f + 0x1p-100f || c.demand[j] == 0) return;
@@ -51,11 +53,11 @@ struct Simplex {
 
   static constexpr uint64_t kNoArc = ~uint64_t(0);
 
-  // Prices all rows in parts. For each part, a warp writes the best arc that may enter the basis,
-  // and its cost, to the place of the part. So the order of threads does not matter. Returns the
-  // number of parts, or 0 if no arc may enter.
+  // Calls price() for all parts of all rows. For each part, a warp writes the best arc that may
+  // enter the basis, and its cost, to the place of the part, so the order of threads does not
+  // matter. Returns the number of parts, or 0 if no arc may enter.
   __device__ int32_t price_all() {
-    constexpr int64_t kPart = 512;  // least columns of a part
+    constexpr int64_t kPart = 512;  // columns of a part; more if there is no room for so many parts
     const C& c = t.c;
     int32_t& count = w.control->arcs;
     team.one([&] { count = 0; });
@@ -77,8 +79,9 @@ struct Simplex {
     return count > 0 ? int32_t(c.p.n * parts) : 0;
   }
 
-  // Lets the arcs of price_all() enter the basis, while their reduced cost is negative. Each thread
-  // has one of them at a time. The first block calls it. Returns the number of pivots.
+  // Lets the arcs that price_all() found enter the basis, while their reduced cost is negative.
+  // Each thread offers its best arc, then its next one. The first block calls it. Returns the
+  // number of pivots.
   __device__ int32_t enter(int32_t count) const {
     int32_t pivots = 0;
     for (int32_t before = -1; before < pivots;) {

@@ -1,4 +1,4 @@
-// Exact transport on CUDA for problems with two short sides, with one warp per problem.
+// Exact transport on CUDA for small problems (is_small()), with one warp per problem.
 #ifndef JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_SMALL_CUH_
 
@@ -65,8 +65,8 @@ struct SmallFinish {
     }
   }
 
-  // The rows (or columns) with more than one arc to `others`. `own` has the arcs of this lane's
-  // rows (or columns).
+  // The set of rows with more than one arc to the columns in `others`. `own` has the arcs of this
+  // lane's rows. Also works with rows and columns exchanged.
   __device__ Mask branching(const Mask (&own)[kOwn], Mask others) const {
     Mask all = 0;
     unroll<kOwn>([&](int a) {
@@ -75,7 +75,8 @@ struct SmallFinish {
     });
     return all;
   }
-  // Moves mass around cycles, all of whose arcs are tight, until no cycle is left.
+  // Moves mass around cycles until no cycle is left. All arcs of a cycle are tight, so this does
+  // not change the cost.
   __device__ void make_forest() {
     constexpr Mask kAll = ~Mask(0);
     Mask rows = kAll, cols = branching(paths.held, kAll);
@@ -87,10 +88,11 @@ struct SmallFinish {
       cols = branching(paths.held, rows);
     }
   }
-  // Finds a cycle, and moves mass around it until an arc is empty. Each of the given rows and
-  // columns must have at least two arcs to the others.
+  // Finds a cycle, and moves mass around it until an arc is empty. Each row in `rows` must have at
+  // least two arcs to `cols`, and each column in `cols` at least two arcs to `rows`.
   __device__ void break_cycle(Mask rows, Mask cols) {
-    int32_t next_col[kOwn] = {}, next_row[kOwn] = {};  // the next node of this lane's nodes
+    // For each of this lane's rows and columns, the next node on the walk that finds the cycle.
+    int32_t next_col[kOwn] = {}, next_row[kOwn] = {};
     Mask passed_rows = 0, passed_cols = 0;
     int32_t i = first_of(rows), j = kNone;
     do {
@@ -130,9 +132,9 @@ struct SmallFinish {
     paths.set(paths.held, j, Mask(paths.of(paths.held, j) & ~(Mask(1) << i)));
   }
 
-  // Sets the duals of nodes with mass, in units. Those of columns are rounded down to multiples of
-  // f.bit, of which all costs are multiples. They stay feasible, because differences of costs are
-  // such multiples.
+  // Sets the duals of rows and columns with mass, in units. Column duals are rounded down to
+  // multiples of f.bit. Since all costs are such multiples, so are the bounds C_ij - C_ik of
+  // differences v_j - v_k. Therefore rounding keeps the duals feasible.
   __device__ void set_prices() const {
     f.each_column([&](int a, int32_t j) { w.price[f.rows + j] = paths.v[a] & -f.bit; });
     team.sync_block();
@@ -243,9 +245,9 @@ __device__ bool read_small_masses(Team team, const C& c, const Workspace& w, Mas
   return masses.status == kOptimal && !reader.are_coarse(masses.unit);
 }
 
-// Returns false, without results, if the problem needs the other kernel. It does if costs are
-// invalid, some pair is forbidden, levels of costs must be kept apart, there is no mass or no
-// solution, sums may overflow, or masses are too small for the units.
+// Solves the problem. Returns false, without results, if the kernel with a team of blocks must
+// solve it. This is so if costs are invalid, some pair is forbidden, levels of costs must be kept
+// apart, there is no mass or no solution, sums may overflow, or masses are too small for the units.
 template <int kOwn, class C>
 __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   CostSummary found = summarize_costs(team, c);

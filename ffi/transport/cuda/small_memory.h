@@ -7,7 +7,8 @@
 
 namespace jaxmatch::transport {
 
-// The memory of a problem. Some arrays reuse the memory of arrays that are no longer needed.
+// The memory of one small problem. Some arrays reuse the memory of arrays that are no longer
+// needed.
 struct SmallMemory {
   int64_t n, m;
 
@@ -16,12 +17,12 @@ struct SmallMemory {
     constexpr int64_t kShort = 16;
     return n <= kShort && m <= kShort;
   }
-  // Shared memory, in words of 8 bytes.
+  // The size of the shared memory, in words of 8 bytes.
   JAXMATCH_HOST_DEVICE int64_t shared_words() const {
     return before_flow() + (shares_flow() ? n * m : 0);
   }
-  // Bytes of the workspace: for the Control struct, flows, and costs that are computed or
-  // converted.
+  // Bytes of the workspace: for the Control struct, costs that are computed or converted, and flows
+  // that do not fit into shared memory.
   JAXMATCH_HOST_DEVICE int64_t workspace_bytes() const {
     return control_bytes() + 2 * n * m * int64_t(sizeof(int64_t));
   }

@@ -6,7 +6,8 @@
 
 namespace jaxmatch::transport {
 
-// Bit sets of all rows or columns: 32 bits for each row or column that a lane has.
+// A bit set of all rows, or of all columns. It has 32 bits (one per lane) for each of the kOwn rows
+// that a lane has.
 template <int kOwn>
 struct MaskOf {
   using Type = std::conditional_t<kOwn == 1, uint32_t,
@@ -33,8 +34,9 @@ __device__ inline unsigned __int128 from_lane(unsigned __int128 x, int lane) {
   return (unsigned __int128)(high) << 64 | __shfl_sync(kAllLanes, uint64_t(x), lane);
 }
 
-// A search starts from a row with free mass. It leads over columns and the rows that they hold to
-// the nearest column that lacks mass.
+// Free mass is mass of a row that is not in a column yet. A search starts from a row with free
+// mass. It leads over columns, and over rows whose mass these columns hold, to the nearest column
+// that lacks mass.
 template <class C, int kOwn>
 struct SmallPaths {
   using Problem = SmallProblem<C, kOwn>;
@@ -47,12 +49,13 @@ struct SmallPaths {
   // - v: the price
   // - lacks: the missing mass
   // - far: in a search, the distance
-  // - held: the rows that it holds
-  // - from: in a search, the row before it on its path
+  // - held: the set of rows of which the column holds mass
+  // - from: in a search, the row before the column on its path
   int64_t v[kOwn], lacks[kOwn], far[kOwn];
   Mask held[kOwn];
   int32_t from[kOwn];
-  int32_t into[kOwn];   // for each row of this lane: the column before it on its path
+  // For each row of this lane: in a search, the column before the row on its path.
+  int32_t into[kOwn];
   uint32_t closed = 0;  // bit a: the search has passed column a, or must not use it
   int32_t searches = 0, scans = 0;
 
@@ -66,7 +69,7 @@ struct SmallPaths {
   }
 
   // Moves all mass. Returns false if some mass cannot move, or after too many searches, which
-  // unusual masses may cause.
+  // happens only with unusual masses.
   __device__ bool run() {
     const int32_t most = 64 * (f.rows + f.cols);
     f.team.each(f.rows, [&](int64_t i) { rest[i] = f.c.supply[i]; });
@@ -87,7 +90,7 @@ struct SmallPaths {
     return true;
   }
 
-  // The entry for a column or a row, from the lane that has it.
+  // The entry of `x` for column or row `at`, from the lane that has it.
   template <class T>
   __device__ T of(const T (&x)[kOwn], int32_t at) const {
     return from_lane(pick(x, at), at % kWarpSize);
@@ -108,9 +111,9 @@ struct SmallPaths {
     return found;
   }
 
-  // Shortens the distances of open columns by paths over row i. `base` is the distance to add to
-  // the row's costs. If the row is reached from column `by`, that is `last` minus the row's cost
-  // there.
+  // Updates the distances of open columns (those not `closed`) with paths over row i. The row is
+  // the root of the search if `by` is kNone. Otherwise it was reached from column `by`, whose
+  // distance is `last`.
   __device__ void scan(int32_t i, int32_t by, int64_t last) {
     ++scans;
     int64_t x[kOwn] = {};
@@ -123,7 +126,7 @@ struct SmallPaths {
       from[a] = i;
     });
   }
-  // The nearest open column, or kNone, and its distance.
+  // Returns the nearest open column, or kNone, and sets `distance` to its distance.
   __device__ int32_t nearest(int64_t& distance) const {
     constexpr uint64_t kSign = uint64_t(1) << 63;
     uint64_t key = ~uint64_t(0);
@@ -141,8 +144,9 @@ struct SmallPaths {
     return __shfl_sync(kAllLanes, own, lane);
   }
 
-  // Moves mass from the row `root` along shortest paths, and changes the prices. `once`: only to
-  // the cheapest column. Returns false if no column can be reached.
+  // Moves mass from the row `root` along shortest paths, and changes the prices. `left` is the free
+  // mass of the row. `once`: moves mass only to the nearest column. Returns false if no column can
+  // be reached.
   __device__ bool search(int32_t root, bool once, int64_t& left) {
     closed = ~f.wanted;
     unroll<kOwn>([&](int a) { far[a] = INT64_MAX; });
@@ -176,8 +180,8 @@ struct SmallPaths {
     return true;
   }
 
-  // Moves at most `most` along the path to column j. Sets `cut` if that empties an arc. Returns the
-  // mass moved.
+  // Moves at most the mass `most` along the path to column j. Sets `cut` if an arc of the path
+  // becomes empty. Returns the mass moved.
   __device__ int64_t move(int32_t root, int32_t j, int64_t most, bool& cut) {
     for (int32_t at = j;;) {
       const int32_t i = of(from, at);

@@ -9,8 +9,8 @@
 
 namespace jaxmatch::transport {
 
-// Calls f(0), ..., f(kCount - 1) with constants, so that arrays stay in registers. A loop would be
-// unrolled too late for that.
+// Calls f(0), ..., f(kCount - 1) with constants, so that arrays indexed by them stay in registers.
+// The compiler would unroll a loop too late for that.
 template <class F, int... kIndex>
 __device__ void call_with(const F& f, std::integer_sequence<int, kIndex...>) {
   (f(kIndex), ...);
@@ -20,17 +20,18 @@ __device__ void unroll(const F& f) {
   call_with(f, std::make_integer_sequence<int, kCount>());
 }
 
-// kOwn: the number of columns of a lane, and of rows. They are a warp's width apart.
+// kOwn: the number of columns, and of rows, that a lane has. Consecutive ones are kWarpSize apart.
 template <class C, int kOwn>
 struct SmallProblem {
   Team team;
   const C& c;
   const Workspace& w;
   const int32_t rows, cols;
-  bool whole = true;    // all costs are whole numbers of units
-  int64_t bit = 1;      // all costs are multiples of this, in units
-  float typical = 0;    // typical gap of a row's two least costs, normalised; 0 if unknown
-  float spread = 0;     // greatest minus least cost, normalised
+  bool whole = true;  // all costs are whole numbers of units
+  int64_t bit = 1;    // all costs are multiples of this, in units
+  // In normalised costs, see Costs::normal:
+  float typical = 0;    // typical gap of a row's two least costs; 0 if unknown
+  float spread = 0;     // greatest minus least cost
   uint32_t wanted = 0;  // bit a: this lane's column a has demand
   int32_t at[kOwn];     // this lane's column a; 0 if there is none
 
@@ -105,8 +106,9 @@ struct SmallProblem {
     if (counted > 0) typical = exp2f(logs / float(counted));
   }
 
-  // Finds the prices of this lane's columns: those of a warm start, or by ascent of a smoothed dual
-  // as in ascent.cuh. Prices affect only the time. `most`, the greatest cost in units, bounds them.
+  // Finds the prices of this lane's columns: those of a warm start or, if there are none, by ascent
+  // of a smoothed dual as in ascent.cuh. Prices affect only the time. They are between -2 * `most`
+  // and 0, where `most` is the greatest cost in units.
   __device__ void find_prices(int64_t total, double most, int64_t (&price)[kOwn]) const {
     float v[kOwn] = {}, high = -kFarFloat;
     if (!take_given(v)) ascend(total, v);
@@ -150,7 +152,8 @@ struct SmallProblem {
     float epsilon = first;
     for (int k = 0; k < passes; ++k, epsilon *= factor) pass(epsilon, wants, v);
   }
-  // Divides each row among the columns by softmax, and changes the prices accordingly.
+  // Divides the mass of each row among the columns by softmax at the temperature `epsilon`. Then
+  // changes the price of each column according to the ratio of its demand to the mass that it got.
   __device__ void pass(float epsilon, const float (&wants)[kOwn], float (&v)[kOwn]) const {
     constexpr float kMostChange = 4, kWhole = 0x1p24f;
     const float inverse = 1.4426950409f / epsilon;
@@ -165,7 +168,7 @@ struct SmallProblem {
       if (!(w.shadow[i] > 0)) continue;  // costs of a row without mass may be anything
       float z[kOwn], most = -kFarFloat, all = 0;
       each_cost(i, [&](int a, auto raw) {
-        // A column without demand may have any cost, even NaN.
+        // The cost of a column without demand is ignored. It may be NaN.
         z[a] = is_wanted(a) ? price[a] - C::scaled(raw, factor) : -kFarFloat;
         most = fmaxf(most, z[a]);
       });

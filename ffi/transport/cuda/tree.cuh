@@ -1,12 +1,13 @@
 // The basis of the network simplex method: a tree of rows and columns, with mass on its arcs.
 //
-// Nodes are rows, then columns, then a root. Nodes without a row or column as parent hang from the
-// root by artificial arcs. No mass can move on these: all of them lead to the root, and supplies
-// equal demands. Every arc without mass leads towards the root (Cunningham 1976: a strongly
-// feasible basis, with which the method cannot cycle).
+// Nodes are rows, then columns, then a root. Nodes that have no row or column as parent hang from
+// the root by artificial arcs. These never carry mass: all of them lead to the root, which can keep
+// none, because supplies equal demands. Every arc without mass leads towards the root. Such a basis
+// is strongly feasible, and the method cannot cycle (Cunningham 1976).
 //
-// A node knows its place in an Euler tour of the tree. So each thread sees at once whether its
-// nodes are on a cycle or in a subtree. No thread follows a path arc by arc.
+// For each node, `tour` has the positions where an Euler tour of the tree enters and leaves its
+// subtree. By comparing positions, a thread sees whether a node is in a subtree or on a cycle,
+// without following a path arc by arc.
 #ifndef JAXMATCH_CUDA_TRANSPORT_TREE_CUH_
 #define JAXMATCH_CUDA_TRANSPORT_TREE_CUH_
 
@@ -14,8 +15,8 @@
 
 namespace jaxmatch::transport {
 
-// The nodes of a thread that a pass has marked, as bits in the order of each_node(). The last bit
-// stands for all remaining nodes.
+// Marks of a thread's nodes. Bit k is set if the k-th node that each_node() visits in this thread
+// is marked. The last bit stands for all nodes from there on.
 struct Marks {
   static constexpr int kBits = 32;
   uint32_t bits = 0, next = 1;
@@ -24,6 +25,7 @@ struct Marks {
     if (mark) bits |= next;
     if (next >> (kBits - 1) == 0) next *= 2;
   }
+  // Calls f for the marked nodes. If the last bit is set, calls f for all nodes that it stands for.
   template <class F>
   __device__ void each(int32_t nodes, const F& f) const {
     for (uint32_t left = bits; left != 0; left &= left - 1) {
@@ -37,8 +39,8 @@ struct Marks {
   }
 };
 
-// All threads of one block call each function except the first few, after a barrier. Each of these
-// functions ends with a barrier.
+// All threads of one block call push() and move() together, after a barrier. push() and move() end
+// with a barrier.
 template <class C>
 struct Tree {
   Team team;
@@ -74,13 +76,15 @@ struct Tree {
     w.shadow[x] = float(double(price) / c.units_per_normal);
   }
 
-  // Changes the mass of the arc from row i to column `col`, which is not in the tree, in the
-  // cheaper direction. Mass moves around the cycle that the arc closes until some arc of it is
-  // empty. An empty arc leaves the tree: the last one, counted along the movement from the node of
-  // the cycle nearest to the root. `gain` is the reduced cost of the arc from i to `col`.
+  // Adds the arc from row i to column `col`, which is not in the tree, with its mass. `gain` is the
+  // reduced cost of the arc. Mass moves around the cycle that the arc closes, in the direction that
+  // does not raise the cost, until an arc of the cycle is empty. This arc, which may be the new
+  // one, leaves the tree. If several arcs are empty, the last of them leaves, counted in the
+  // direction of the movement from the cycle's node nearest to the root.
   __device__ void push(int32_t i, int32_t col, int64_t mass, int64_t gain) const {
     const int32_t j = rows + col;
-    // Mass moves down the tree to `from`, over the arc, and from `to` up the tree.
+    // Mass moves from the root side down the tree to `from`, over the new arc, and from `to` up the
+    // tree.
     const bool more = gain <= 0;
     const int32_t from = more ? i : j, to = more ? j : i;
     const int32_t at_from = tour[from].first, at_to = tour[to].first;
@@ -124,9 +128,10 @@ struct Tree {
          is_row(in) ? gain : -gain);
   }
 
-  // Cuts off the subtree at `leaves` and hangs it from `out` by its node `in`, with `mass` on the
-  // new arc. Raises u and lowers v by `raise` in the subtree. Its tour is rotated to begin at `in`.
-  // Each arc between `in` and `leaves` is reversed: it then belongs to its other end.
+  // Cuts the subtree of `leaves` off its parent, and hangs it from the node `out` by its own node
+  // `in`. The arc between `in` and `out` gets `mass`. Raises u and lowers v by `raise` in the
+  // subtree, and rotates its part of the tour to begin at `in`. Each arc on the path from `in` to
+  // `leaves` is reversed: its old parent is then the child, where its mass is stored.
   __device__ void move(int32_t in, int32_t out, int32_t leaves, int64_t mass, int64_t raise) const {
     const Visit cut = tour[leaves];
     const int32_t at_in = tour[in].first, at_out = tour[out].first;

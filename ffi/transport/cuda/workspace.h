@@ -19,18 +19,20 @@ struct Masses {
   int64_t total;
   bool rounded;  // a mass was rounded to the unit, or demands were scaled
   Status status;
-  bool coarse;     // a mass was rounded by more than results may be off
-  double lacking;  // difference of the sums, if it is too large
+  bool coarse;     // rounding changed a mass by more than the error allowed by spare()
+  double lacking;  // mass that one side lacks, if the totals differ too much; else 0
 };
 
-// Mass of a row that a column holds. It becomes free when the column's price falls below `level`.
+// The mass of one row that one column holds. It becomes free when the column's price falls below
+// `level`.
 struct alignas(16) Holding {
   int64_t mass;
   float level;
   int32_t row;
 };
 
-// The holdings of a column, in the pool.
+// The holdings of a column: `count` entries of the pool, from `first` on. There is room for `room`
+// entries.
 struct alignas(16) Segment {
   int32_t first, count, room;
 };
@@ -51,17 +53,17 @@ struct Control {
   int32_t listed[3];  // number of rows listed for a round of the auction, by round % 3
   int32_t used;       // used places of the pool
   int32_t stuck;      // a row that must bid has no allowed column
-  int32_t full;       // the pool is used up
+  int32_t full;       // some column found no place in the pool for its holdings
   int32_t bids;
   int32_t arcs;   // number of arcs of a plan; in the simplex method, whether an arc may enter
-  int32_t stem;   // number of arcs of the tree that a pivot reverses
-  int32_t found;  // result of one block for all blocks
+  int32_t stem;   // number of tree arcs that a pivot reverses
+  int32_t found;  // a result of one block that all blocks read
   // Totals of recomputed flows, see transport/plan_flows.inc.h.
   int32_t flows, with_flow;
   double paid, lost;
 };
 
-// The positions in an Euler tour of a tree where it enters and leaves the subtree of a node.
+// The positions in an Euler tour of a tree where the tour enters and leaves the subtree of a node.
 struct alignas(8) Visit {
   int32_t first, last;
 
@@ -69,7 +71,7 @@ struct alignas(8) Visit {
   JAXMATCH_HOST_DEVICE int32_t size() const { return (last - first + 1) / 2; }
 };
 
-// The size of a tree in shared memory.
+// The bytes of shared memory for a tree of `nodes` nodes: a Visit and a parent for each.
 JAXMATCH_HOST_DEVICE constexpr int64_t tree_bytes(int64_t nodes) {
   return (nodes * int64_t(sizeof(Visit) + sizeof(int32_t)) + 15) / 16 * 16;
 }
@@ -81,7 +83,7 @@ struct Turned {
 };
 
 struct Workspace {
-  uint64_t* arrivals;  // arrivals at barriers between blocks; zero at launch
+  uint64_t* arrivals;  // number of arrivals at barriers between blocks; zero at launch
   Slots* slots;        // [2]
   Control* control;
   int64_t *supply, *demand;     // [n], [m] in units
@@ -90,7 +92,7 @@ struct Workspace {
   int64_t* price;               // [nodes] u of rows, v of columns, in whole units
   int64_t* flow;                // [nodes] mass on the arc to the parent
   uint64_t* key;                // [entries] arcs: row << 32 | column
-  int64_t* mass;                // [entries] masses of these arcs, or costs of those that may enter
+  int64_t* mass;                // [entries] masses of these arcs; in the simplex method their costs
   uint64_t* saved_key;          // [nodes] arcs of another plan
   int64_t* saved_mass;          // [nodes] their masses
   float *v, *u;                 // for the auction: [m] prices, [n] least reduced costs
@@ -98,22 +100,22 @@ struct Workspace {
   double *row_dual, *col_dual;  // [n], [m]
   Holding* pool[2];             // [holdings] two pools, used alternately
   Segment* segment;             // [m]
-  int32_t* head;                // [m] first bid of this round; kNone once it is taken
+  int32_t* head;                // [m] head of the list of the column's bids in this round, or kNone
   Bid* bid;                     // [n] bids of the listed rows
   int32_t* bid_col;             // [n] columns of the bids, or kNone
   int32_t* list[2];             // [n] rows with free mass, by round % 2
   Visit* tour;                  // [nodes + 1] Euler tour, if it does not fit into shared memory
   int32_t* above;               // [nodes + 1] parents
-  Turned* turned;               // [nodes] nodes that a pivot turns around
-  int32_t* in_forest;           // [entries] flags of arcs
+  Turned* turned;               // [nodes] nodes whose arc to the parent a pivot reverses
+  int32_t* in_forest;           // [entries] which arcs are in the forest, see Forest
   int32_t* scratch[4];          // [nodes + 1]; in an auction scratch[0] has the bid of each row
-  // For few columns:
+  // For few columns (few_columns.cuh):
   // - length, arc: [kMostParts * few * few] lengths of arcs between columns, and the pairs behind
-  //   them
+  //   these arcs, see ColumnArcs
   // - col_price, col_excess: [few] prices, and masses above the demand
-  // - changed: [few] columns whose arcs have changed
-  // - load: [kLoadsInTurn * few] sums of loads
-  // - curve: [kLoadsInTurn * pairs] sums of products, for pairs of columns
+  // - changed: [few] columns whose arcs must be recomputed
+  // - load: [kLoadsInTurn * few] mass that each column gets in the ascent
+  // - curve: [kLoadsInTurn * pairs] sums of products in the ascent, for pairs of columns
   int64_t* length;
   uint64_t* arc;
   int64_t *col_price, *col_excess;
@@ -169,7 +171,7 @@ struct Workspace {
   }
 
   // Moves the arrays that are used most to `base`, in the shared memory of a block that works
-  // alone. Returns their size.
+  // alone. Returns their size in bytes.
   JAXMATCH_HOST_DEVICE int64_t move_state(char* base, int64_t n, int64_t m) {
     const int64_t own = bytes;
     bytes = 0;

@@ -4,7 +4,8 @@
 // and an auction needs n bids per row. In this case only the rows of a window bid, and the window
 // widens once most of its rows have columns. A round in which all rows bid at the same prices is a
 // Jacobi iteration. Bids one after another are a Gauss-Seidel iteration, which needs fewer bids
-// (Bertsekas and Castanon 1991).
+// (Bertsekas and Castanon 1991). A narrow window comes close to this, because few rows bid at the
+// same prices.
 #ifndef JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 #define JAXMATCH_LARGE_AUCTION_BID_WINDOW_H_
 
@@ -17,13 +18,13 @@ class BidWindow {
   JAXMATCH_DEVICE explicit BidWindow(int64_t cols)
       : many_(greater(int64_t{kManyRows}, kCostsBetweenBarriers / cols)) {}
 
-  // True if the window contains `row`. Places are scattered, so the window contains rows of each
-  // kind.
+  // True if the window contains `row`. A window is a range of places in a scattered order of rows
+  // (see place_of_row()), so it contains rows of each kind.
   JAXMATCH_DEVICE bool has(int64_t row) const { return place_of_row(row, 0) < end_; }
   JAXMATCH_DEVICE bool is_open() const { return end_ == kMostRows; }
 
   // If few rows of the window are free, widens it and returns true. Each widening adds twice as
-  // many rows as the last one.
+  // many rows as the one before.
   JAXMATCH_DEVICE bool widens(int64_t free_rows) {
     if (is_open() || free_rows > many_ / kFewPart) return false;
     settled_ = end_;
@@ -41,7 +42,7 @@ class BidWindow {
   }
 
  private:
-  // Costs that a GPU reads in the time that the barriers of a round take.
+  // Number of costs that a GPU reads in the time that the barriers of a round take.
   static constexpr int64_t kCostsBetweenBarriers = int64_t{4} << 20;
   static constexpr int64_t kManyRows = 128, kFewPart = 4, kBidsPerColumn = 8, kLeft = 4;
   const int64_t many_;

@@ -1,7 +1,8 @@
 // An auction with epsilon scaling (Bertsekas and Castanon 1991). In each round every free row bids
 // for its best column, and all rows bid at the same prices. A scale ends once few rows are free,
-// because the last rows would bid against each other for long. The core method matches them
-// instead, with candidates selected at the prices of the auction.
+// because the last rows would bid against each other for a long time. The core method
+// (core/solve.h) matches them instead, with candidates selected at the prices of the auction. In a
+// wide problem (more columns than rows), dummy rows of zeros bid for the surplus columns.
 #ifndef JAXMATCH_LARGE_AUCTION_BIDS_H_
 #define JAXMATCH_LARGE_AUCTION_BIDS_H_
 
@@ -15,17 +16,18 @@
 
 namespace jaxmatch::assignment::large {
 
-// The spread of the costs is divided by these to get epsilon in the first scale and in the last.
+// Epsilon in the first and in the last scale is the spread of the costs, see find_spread(), divided
+// by these numbers.
 constexpr int64_t kFirstEpsilon = 32, kLastEpsilon = int64_t{1} << 26;
 // A scale ends when at most 1 in kStopPart rows, or kFewestFree rows, are free. It also ends after
 // kRoundsPerRow rounds per row, because rows of an infeasible problem bid forever.
 constexpr int64_t kStopPart = 128, kFewestFree = 4, kRoundsPerRow = 4;
-// In a wide problem a scale ends only if few dummy rows lack a column, too. They may be at most as
-// many as rows may be free, and at most 1 in kLackingPart of all dummy rows.
+// In a wide problem a scale does not end before few dummy rows lack a column: at most as many as
+// other rows may be free, and at most 1 in kLackingPart of all dummy rows.
 constexpr int64_t kLackingPart = 4;
 
-// An auction is given up if a price falls below this. The margin keeps prices exact in doubles for
-// a few more bids of any size.
+// An auction is given up if a price falls below this. The margin above -kMostPrice keeps prices
+// exact in doubles for a few more bids of any size.
 constexpr int64_t kLeastAuctionPrice = 4 * kMostRaise - kMostPrice;
 
 struct Played {
@@ -50,8 +52,8 @@ JAXMATCH_DEVICE int64_t find_spread(Team& team, const LargeProblem<T>& p, int64_
   return load_relaxed(&s.control->reach);
 }
 
-// Frees the rows whose column costs them over epsilon more than their cheapest one, and lists all
-// free rows. Returns their number.
+// Frees each row whose pair has a reduced cost more than epsilon above the row's least. Then lists
+// all free rows and returns their number.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t begin_scale(Team& team, const LargeProblem<T>& p, int64_t epsilon) {
   const LargeState& s = p.s;
@@ -109,9 +111,9 @@ JAXMATCH_DEVICE inline int32_t take_column(const LargeState& s, int32_t i, int32
   return owner;
 }
 
-// One round: the `count` listed rows bid, and each column goes to the greatest raise, among equal
-// raises to the first row. Then lists the rows of the window that lost their bid or their column.
-// Returns the number of bids that lost.
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, or among
+// equal raises to the first row. Then lists the rows of the window that lost their bid or their
+// column. Returns the number of bids that lost.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t count, int turn,
                                    int64_t epsilon, const BidWindow& window) {
@@ -125,15 +127,16 @@ JAXMATCH_DEVICE int64_t play_round(Team& team, const LargeProblem<T>& p, int64_t
     store_relaxed(s.bid_col + k, two.col);
     store_relaxed(s.base + i, two.next);
     if (two.col < 0) return;
-    // For the only allowed column any raise is valid. The raise is epsilon, because other rows may
-    // need that column, too.
+    // If a row has only one allowed column, any raise is valid. The raise is only epsilon, because
+    // other rows may need that column, too.
     const double gain = two.next < infinity() ? two.next - two.least : 0;
     atomic_min(s.bid + two.col, pack_bid(int64_t(lesser(gain, double(kMostRaise))) + epsilon, i));
   });
   team.sync();
   return team.sum(count, [&](int64_t k) {
     const int32_t i = load_relaxed(rows + k), j = load_relaxed(s.bid_col + k);
-    // All allowed columns cost more than these units can express. Searches over all costs decide.
+    // The row cannot bid: all its allowed columns cost more than these units can express. Searches
+    // over all costs will decide whether it can be matched.
     if (j < 0) return false;
     const auto list = [&](int32_t row) {
       if (window.has(row)) store_relaxed(next + atomic_add(length), row);
@@ -161,11 +164,11 @@ JAXMATCH_DEVICE int64_t list_window(Team& team, const LargeProblem<T>& p, int tu
   });
 }
 
-// Lets the dummy rows bid if more than `few` of them lack a column. They are alike and bid
-// together: each call lowers their price by one step, and steps grow as Fibonacci numbers. They
-// outbid the rows for which another column is now cheaper by more than epsilon. These rows are
-// appended to the `count` listed ones. Returns the number of rows appended, or -1 if the dummy rows
-// did not bid.
+// Lets the dummy rows bid if more than `few` of them lack a column. Dummy rows are alike and bid
+// together: each call lowers spare_price by one step, and all columns above this price fall to it.
+// Steps grow as Fibonacci numbers. A row whose column was above the price loses it to a dummy row
+// if another column is now cheaper by more than epsilon. Such rows are appended to the `count`
+// listed ones. Returns the number of rows appended, or -1 if the dummy rows did not bid.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
                                           int turn, int64_t epsilon, int64_t few) {

@@ -1,5 +1,6 @@
 // A forest of shortest paths from all free rows at once, over all costs, by label correcting. One
-// augmentation follows in each tree that has a free column.
+// augmentation follows in each tree that has a free column. In a wide problem (more columns than
+// rows), paths may lead through dummy rows of zeros, which are matched to spare columns.
 #ifndef JAXMATCH_LARGE_AUCTION_FOREST_H_
 #define JAXMATCH_LARGE_AUCTION_FOREST_H_
 
@@ -11,12 +12,12 @@
 
 namespace jaxmatch::assignment::large {
 
-// The row from which a forest has reached column j, or kSpareRow.
+// The row from which the forest has reached column j; kSpareRow stands for all dummy rows.
 JAXMATCH_DEVICE inline uint32_t parent_of(const LargeState& s, int64_t j) {
   return row_at_place(int64_t(load_relaxed(s.parent + j)), j);
 }
-// The column of row `parent`, or a Partner if the row is a root. Dummy rows are alike: a path
-// enters all of them through the spare column with the least label.
+// The column matched to row `parent`, or a Partner if the row is a root. Dummy rows are alike: a
+// path enters all of them through the spare column with the least label.
 JAXMATCH_DEVICE inline int32_t column_before(const LargeState& s, uint32_t parent) {
   if (parent == kSpareRow) return int32_t(load_relaxed(&s.control->spare_parent));
   return load_relaxed(s.col4row + parent);
@@ -51,8 +52,8 @@ JAXMATCH_DEVICE int64_t list_roots(Team& team, const LargeProblem<T>& p) {
   return load_relaxed(&s.control->status) == kInfeasible ? -1 : roots;
 }
 
-// If the dummy rows have become nearer, lowers the labels of columns to their distances through
-// dummy rows.
+// If the distance to the dummy rows has fallen, lowers the labels of columns to their distances
+// through dummy rows.
 template <class Team, class T>
 JAXMATCH_DEVICE void relax_spares(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

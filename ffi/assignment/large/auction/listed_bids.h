@@ -1,11 +1,12 @@
-// Bids on computed costs, from lists of columns.
+// Bids on costs that are computed from points. Each row keeps a list of its cheapest columns,
+// because computing all costs of a row takes long.
 //
-// A scan of all columns of a row lists the columns whose perturbed reduced cost is below a horizon.
-// Prices only fall during an auction, so no other column ever comes below the horizon. As long as
-// the list contains the row's two least reduced costs, the row can bid without another scan. The
-// perturbation changes from one scale to the next, so the horizon is lowered between scales. Lists
-// only save time; they do not change any bid. They are stored in the memory of the candidate sets,
-// which are selected anew after the auction.
+// A scan of all columns of a row lists the columns whose perturbed reduced cost is below a bound,
+// the horizon. Prices only fall during an auction, so reduced costs only rise, and no other column
+// ever comes below the horizon. As long as the list contains the row's two least reduced costs, the
+// row can bid without another scan. The perturbation changes from one scale to the next, so the
+// horizon is lowered between scales. Lists only save time; they do not change any bid. They are
+// stored in the memory of the candidate sets, which are selected anew after the auction.
 #ifndef JAXMATCH_LARGE_LISTED_BIDS_H_
 #define JAXMATCH_LARGE_LISTED_BIDS_H_
 
@@ -16,8 +17,9 @@ namespace jaxmatch::assignment::large {
 // Epsilon falls by this factor from one scale to the next.
 constexpr int64_t kScaleFactor = 4;
 
-// Lowers the horizon of row i before a scale. Perturbations may be smaller than in the last scale,
-// where they were below kScaleFactor * (epsilon + 1). (In the first scale no list is valid yet.)
+// Lowers the horizon of row i before a scale. Perturbations may be smaller than in the previous
+// scale, where they were below kScaleFactor * (epsilon + 1). (In the first scale no list is valid
+// yet.)
 JAXMATCH_DEVICE inline void lower_horizon(const LargeState& s, int64_t i, int64_t epsilon) {
   const double horizon = real_of(uint64_t(load_relaxed(s.horizon + i)));
   const double lower = horizon - double(kScaleFactor * (epsilon + 1));
@@ -101,7 +103,8 @@ class ListedBids {
   __device__ ListedBids(const P& p, Perturbation more) : p_(p), more_(more) {}
 
   // Calls publish(lanes, k, two least) for each rows[k]. Neighbours in the list belong to different
-  // blocks, which spreads scans evenly: rows that have just been scanned are neighbours.
+  // blocks. This spreads scans evenly, because rows that were scanned lately, and need no scan now,
+  // are neighbours in the list.
   template <class Publish>
   __device__ void bid(const int32_t* rows, int64_t count, Publish publish) const {
     const int64_t step = gridDim.x, mine = (count - blockIdx.x + step - 1) / step;
@@ -115,9 +118,10 @@ class ListedBids {
  private:
   static constexpr int kRowsAtOnce = 128, kGroup = 4, kWarps = kWarpsOfLists;
 
-  // A scan tries two horizons. The first is the minimum over all lanes of the lane's third-least
-  // reduced cost. If this makes the list too long, the second is used: the minimum of the lanes'
-  // second-least reduced costs.
+  // A scan tries two horizons. Each lane stores only its two cheapest columns, so no horizon may
+  // exceed the third-least reduced cost of a lane. The first horizon is the minimum of these costs
+  // over all lanes. If it makes the list too long, the second horizon is used, the minimum of the
+  // lanes' second-least reduced costs.
   struct Shared {
     TwoLeast two[kWarps][kGroup];
     double horizon[2][kWarps][kGroup];

@@ -12,8 +12,9 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kMostRefineRounds = 32;
 
-// Makes all pairs tight that it does not give up. Each row price is then the least reduced cost
-// over all columns except leftover columns (see is_left()). Leftover columns keep their price.
+// Makes pairs tight, and frees the pairs that it cannot make tight in kMostRefineRounds rounds.
+// Each row price is then the least reduced cost over all columns except leftover columns (see
+// is_left()). Leftover columns keep their price.
 template <class Team, class T>
 JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t& rounds) {
   const LargeState& s = p.s;

@@ -7,8 +7,8 @@
 namespace jaxmatch::assignment::large {
 
 // For every wanted column j, lowers the label to the least C_ij - w_j - base_i over the listed rows
-// i. The first such row in the column's own order becomes its parent. A parent changes only with
-// the label, so parents never form a cycle.
+// i. Of the rows that attain the least, the first in the column's own order becomes the column's
+// parent. A parent changes only with the label, so parents never form a cycle.
 template <class Team, class T, class Wanted, class WeightOf>
 JAXMATCH_NOINLINE void relax_rows(Team& team, const LargeProblem<T>& problem, const int32_t* list,
                                   int64_t count, int64_t* label, Wanted wanted, WeightOf w_of) {

@@ -1,12 +1,12 @@
-// Exact solution of one large assignment by the core method, and by an auction if the core method
-// would take long.
+// Exact solution of one large assignment by the core method (core/solve.h), and by an auction if
+// the core method would take long.
 //
 // An auction supplies prices and most pairs, and price refinement makes the pairs tight. The core
 // method then continues with candidates selected at these prices. The auction runs at once if bids
 // on the first candidates leave many rows free. Otherwise it runs when the core method gives up.
 // After the auction, forests of shortest paths over all costs match the rows that the core method
 // cannot match. Each forest matches at least one row, and new candidates may be selected between
-// forests. Each scale of the auction and each forest is a step.
+// forests. Each scale of the auction and each forest counts as one step of the caller's budget.
 #ifndef JAXMATCH_LARGE_AUCTION_SOLVE_H_
 #define JAXMATCH_LARGE_AUCTION_SOLVE_H_
 
@@ -19,15 +19,17 @@
 
 namespace jaxmatch::assignment::large {
 
-// Each stage returns the next stage.
+// Each function below whose name ends in _stage runs a stage and returns the next one.
 
-// Begins an auction at the current prices and pairs.
+// Begins an auction at the current prices and pairs. Returns the next stage.
 template <class Team, class T>
 JAXMATCH_DEVICE int begin_auction(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
   publish_prices(team, p);
   const int64_t spread = find_spread(team, p, 1);
-  // When dummy rows bid, rows that have not yet bid in this auction lose their columns first.
+  // `base` is a row's second-least reduced cost, see lower_spare_price(). It is unknown until the
+  // row bids. With -inf, any other column counts as cheaper, so rows that have not bid are the
+  // first to lose their columns to dummy rows.
   team.each(s.n, [&](int64_t i) {
     store_relaxed(s.base + i, -infinity());
     store_relaxed(s.listed + i, int32_t{0});
@@ -167,10 +169,11 @@ JAXMATCH_DEVICE void raise_free_columns(Team& team, const LargeProblem<T>& p) {
 
 // Decides whether the core method continues with new candidates, and if so prepares the prices for
 // their selection. At least a sixteenth fewer rows must be free than at the last such selection,
-// which limits the number of selections to O(log n). A forest takes as much time as many
-// selections. It finds few paths if all trees but one end before a gap between clusters, but at its
-// prices the arcs over the gap become candidates. Wide problems do without such selections, because
-// new candidates may free rows there.
+// which limits the number of selections to O(log n). Selections are worthwhile because a forest
+// takes as much time as many of them. A forest finds few paths if only one of its trees crosses the
+// gap between two clusters, but at its prices the arcs across the gap become candidates. Wide
+// problems (more columns than rows) do without such selections, because new candidates may free
+// rows there.
 template <class Team, class T>
 JAXMATCH_DEVICE bool selects_again(Team& team, const LargeProblem<T>& p) {
   Control& c = *p.s.control;

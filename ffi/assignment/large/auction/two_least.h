@@ -7,7 +7,8 @@
 
 namespace jaxmatch::assignment::large {
 
-// Bids need no exact costs, so costs are estimated, and neither rounded to units nor clamped.
+// The two least reduced costs of a row. Bids need no exact costs, so two_least() estimates them,
+// and neither rounds costs to units nor clamps them.
 struct TwoLeast {
   double least = infinity(), next = infinity();
   int32_t col = -1;  // the first column with the least reduced cost
@@ -37,7 +38,7 @@ struct TwoLeast {
   }
 };
 
-// Pseudorandom numbers below `size` that are added to costs, see pair_hash.h.
+// Pseudorandom numbers below `size` that an auction adds to costs, see pair_hash.h.
 struct Perturbation {
   double size;
 
@@ -76,8 +77,8 @@ JAXMATCH_DEVICE int include_packs(const P& p, Lanes g, const double* v, int64_t 
   return first;
 }
 
-// Finds the two least reduced costs of row i at prices v, in columns `first` to `last`. `first` is
-// a multiple of four. For computed costs listed_bids.h is used instead.
+// Finds the two least reduced costs of row i at prices v, in the columns from `first` to before
+// `last`. `first` is a multiple of four. For computed costs listed_bids.h is used instead.
 template <class P>
 JAXMATCH_NOINLINE TwoLeast two_least(const P& problem, Lanes g, const double* v, int64_t i,
                                      int first, int last, Perturbation more) {

@@ -7,13 +7,13 @@
 namespace jaxmatch::assignment::large {
 
 // An auction runs if bids on the first candidates leave more than 1 in kPartFree rows free. Of 100
-// rows, 2 to 4 are free on uniform costs and on features, 6 for points in a cube, and 9 for points
-// in a square. If clouds of points must move far, 45 to 60 are free. In a cube, searches alone take
-// 0.5 to 0.8 times as long as a solve with an auction; in a square, 0.5 to 1.3 times.
+// rows, 2 to 4 are free on uniform costs and on feature vectors, 6 for points in a cube, and 9 for
+// points in a square. If points lie far from their partners, 45 to 60 are free. In a cube, searches
+// alone take 0.5 to 0.8 times as long as a solve with an auction; in a square, 0.5 to 1.3 times.
 constexpr int64_t kPartFree = 13;
 // If many costs are equal, searches find many paths at once, and an auction runs only if more rows
-// are free. On integers up to n / 10, 1 in 12 rows is free. With eight classes of rows, or with
-// three zeros per row, it is 1 in 5.
+// are free. On random integers up to n / 10, 1 in 12 rows is free. With eight classes of identical
+// rows, or with three zeros per row and ones elsewhere, it is 1 in 5.
 constexpr int64_t kPartFreeOfEqual = 7;
 
 // Many costs are equal if the costs of a row span no more units than there are rows. kSampledRows

@@ -1,6 +1,6 @@
-// Parallel initialisation on the core: free rows bid for columns, as in augmenting row reduction
-// (Jonker and Volgenant 1987) and in the auction algorithm with epsilon zero (Bertsekas 1988). All
-// bids of a round use the same prices.
+// Parallel initialisation on the core (the candidate sets of all rows): free rows bid for columns,
+// as in augmenting row reduction (Jonker and Volgenant 1987) and in the auction algorithm with
+// epsilon zero (Bertsekas 1988). All bids of a round use the same prices.
 #ifndef JAXMATCH_LARGE_CORE_BIDS_H_
 #define JAXMATCH_LARGE_CORE_BIDS_H_
 
@@ -11,8 +11,9 @@ namespace jaxmatch::assignment::large {
 constexpr int64_t kMostRaise = (int64_t{1} << (63 - kRowBits)) - 1;
 constexpr uint64_t kNoBid = ~uint64_t{0};
 
-// Packs a bid so that the minimum of several bids is the greatest raise, and among equal raises the
-// first row. A raise may be truncated, because any raise up to the true one is valid.
+// Packs a bid, whose raise is the amount by which the column's dual falls. The minimum of several
+// packed bids is the one with the greatest raise, and among equal raises the first row. A raise may
+// be truncated, because any raise up to the true one is valid.
 JAXMATCH_DEVICE inline uint64_t pack_bid(int64_t raise, int64_t row) {
   return uint64_t(kMostRaise - lesser(raise, kMostRaise)) << kRowBits | uint64_t(row);
 }
@@ -21,9 +22,9 @@ JAXMATCH_DEVICE inline int64_t raise_of(uint64_t bid) {
 }
 JAXMATCH_DEVICE inline int64_t row_of_bid(uint64_t bid) { return int64_t(bid & (kMostRows - 1)); }
 
-// Every free row bids for its best column. The raise is the difference to its second-best column. A
-// bid for a matched column needs a positive raise. A positive raise makes the duals stale. Returns
-// the number of bids.
+// Every free row bids for its candidate with the least reduced cost. The raise is the difference to
+// the second-least. A bid for a matched column needs a positive raise. A positive raise marks the
+// duals as stale, i.e. changed since the last pricing. Returns the number of bids.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t make_bids(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -91,8 +92,8 @@ JAXMATCH_DEVICE void take_bids(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Recomputes row prices from the column prices; matched pairs are tight. Returns the number of free
-// rows.
+// Sets each row price to the least reduced cost of the row's candidates. Matched pairs are then
+// tight. Returns the number of free rows.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t update_row_prices(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;

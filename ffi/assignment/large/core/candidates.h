@@ -1,4 +1,4 @@
-// The candidate set of a row: the columns with the least reduced costs of each column class.
+// The candidate set of a row: the columns with the least reduced costs in each column class.
 #ifndef JAXMATCH_LARGE_CORE_CANDIDATES_H_
 #define JAXMATCH_LARGE_CORE_CANDIDATES_H_
 
@@ -56,7 +56,7 @@ struct Candidates {
     *to_cols = cols;
     *to_keys = keys;
   }
-  // A lower bound on the reduced costs of the other columns of the class.
+  // A lower bound on the reduced costs of the class's columns that are not candidates.
   JAXMATCH_DEVICE double horizon() const {
     return col[kCandidatesPerClass - 1] < 0 ? infinity() : x[kCandidatesPerClass - 1];
   }
@@ -69,8 +69,9 @@ struct Candidates {
   static constexpr double kNone = 1.7976931348623157e308;  // less than the cost of a forbidden pair
 };
 
-// The rotation of the classes in a block of columns, which has one column of each class. If the
-// rotation is 1, the first column of the block belongs to the last class.
+// The rotation of the classes in a block of columns, which has one column of each class. It depends
+// on the block and on the selection, so columns that share a class in one selection need not share
+// one in the next. If the rotation is 1, the first column of the block belongs to the last class.
 JAXMATCH_DEVICE inline uint32_t rotation_of(int block, uint32_t rotation) {
   return uint32_t(block) * rotation >> 16;
 }

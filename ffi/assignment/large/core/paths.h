@@ -9,11 +9,13 @@
 
 namespace jaxmatch::assignment::large {
 
-constexpr int kMostCuts = 10;  // halvings of the reach before it becomes zero
-// Longer paths use pointer doubling. This limit is estimated from latencies, not measured.
+constexpr int kMostCuts = 10;  // halvings of the distance that prices move, before it becomes zero
+// Paths of more hops than this are augmented by pointer doubling. The limit is estimated from
+// latencies, not measured.
 constexpr int64_t kFewHops = 16;
 
-// The price changes that make all shortest paths up to length `reach` tight.
+// The price changes that make all shortest paths up to length `reach` tight: column prices fall,
+// and row prices rise.
 struct Movement {
   const LargeState& s;
   const Search& search;
@@ -28,13 +30,14 @@ struct Movement {
   }
 };
 
-// At most `most` row prices may exceed their horizon by more than `excess`.
+// A limit on price moves: at most `most` row prices may exceed their row's horizon (a lower bound
+// on the reduced costs outside its candidates) by more than `excess`.
 struct MoveLimit {
   int64_t most, excess;
 };
 
-// Moves prices from reach `from` to reach `to`. Returns the number of rows whose price exceeds
-// their horizon by more than `excess`.
+// Replaces the price changes of reach `from`, which have been applied, by those of reach `to`.
+// Returns the number of rows whose price then exceeds their horizon by more than `excess`.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const Search& search,
                                     int64_t from, int64_t to, int64_t excess) {
@@ -60,8 +63,9 @@ JAXMATCH_DEVICE int64_t move_prices(Team& team, const LargeProblem<T>& p, const 
   return beyond;
 }
 
-// Moves prices up to `reach`, or less far if `limit` requires it. Without the limit, a few rows
-// that have no short paths would move the prices of all other rows. Returns the reach attained.
+// Moves prices by `reach`, or less if `limit` requires it. Without the limit, a few rows that have
+// only long paths would move the prices of all other rows far beyond their horizons (see
+// MoveLimit). Returns the distance moved.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_prices_up_to(Team& team, const LargeProblem<T>& p,
                                           const Search& search, int64_t reach, MoveLimit limit) {
@@ -84,8 +88,9 @@ JAXMATCH_DEVICE inline int32_t step_up(const LargeState& s, const Search& search
   return col >= 0 ? col : -1 - int32_t(row);
 }
 
-// Computes each column's ancestors 1, 2, 4, ... steps up, until all are roots. The last level holds
-// the roots. With `one`, computes only the ancestors one step up. Returns the number of levels.
+// Computes each column's ancestors 1, 2, 4, ... steps up, one level for each power of two, until
+// all ancestors are roots. The last level holds the roots. With `one`, computes only the ancestors
+// one step up. Returns the number of levels.
 template <class Team>
 JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search& search,
                                    bool one) {
@@ -108,14 +113,14 @@ JAXMATCH_DEVICE int find_ancestors(Team& team, const LargeState& s, const Search
   return levels;
 }
 
-// Assigns column j to the parent row on its path.
+// Matches column j to its parent row.
 JAXMATCH_DEVICE inline void assign_row(const LargeState& s, const Search& search, int64_t j) {
   const uint32_t row = parent_row(s, search, j);
   store_relaxed(s.row4col + j, row == kSpareRow ? int32_t(kSpare) : int32_t(row));
   if (row != kSpareRow) store_relaxed(s.col4row + row, int32_t(j));
 }
 
-// Result of a step.
+// Result of a step of the core method: the paths augmented, and the distance that prices moved.
 struct Found {
   int64_t paths, reach;
   bool limited;   // prices could not move as far as the longest path
@@ -123,16 +128,16 @@ struct Found {
 };
 
 // Augments along the shortest path in each tree, i.e. to its nearest free column. Prices move by
-// the length of the longest of these paths, or less if `limit` requires it; paths beyond that are
-// left out.
+// the length of the longest of these paths, or less if `limit` requires it. Paths longer than this
+// move are left out.
 //
 // One thread traverses each short path. Long paths are marked and flipped by pointer doubling.
 template <class Team, class T>
 JAXMATCH_DEVICE Found augment(Team& team, const LargeProblem<T>& p, const Search& search,
                               MoveLimit limit) {
   const LargeState& s = p.s;
-  // After a tight search, paths of any length are traversed: this takes less time than the search
-  // did.
+  // After a search along tight arcs only, one thread traverses each path however long it is: this
+  // takes less time than the search did.
   const bool few =
       search.tight || (search.hop_bits > 0 && load_relaxed(&s.control->most_hops) <= kFewHops);
   const int levels = find_ancestors(team, s, search, few);

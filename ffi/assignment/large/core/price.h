@@ -8,12 +8,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// Makes the row prices feasible for all columns, not only for the core. Between two selections of
-// candidates column prices only fall, so a row price within its horizon is still feasible. A row
-// whose price was too high loses its partner, because that pair is no longer tight, and gets a new
-// candidate set. With `renew`, every row whose price has reached its horizon gets a new candidate
-// set. Returns the number of rows that lost their partner. Call this after begin_pricing(). Other
-// threads see the results after the next barrier.
+// Makes the row prices feasible for all columns, not only for the core. A row's horizon was a lower
+// bound on its reduced costs outside its candidates when these were selected. Column prices have
+// only fallen since, so a row price up to the horizon is still feasible. A row whose price was too
+// high loses its partner, because that pair is no longer tight, and gets a new candidate set. With
+// `renew`, every row whose price has reached its horizon gets a new candidate set. Returns the
+// number of rows that lost their partner. Call this after begin_pricing(). Other threads see the
+// results after the next barrier.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t price_rows(Team& team, const LargeProblem<T>& p, uint32_t choice,
                                    bool renew) {

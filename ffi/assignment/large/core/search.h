@@ -25,9 +25,9 @@ JAXMATCH_DEVICE inline uint32_t number_of_parent(uint64_t parent) { return uint3
 // left, the number of hops follows. If bits are still left, the place of the parent row is in the
 // lowest bits. If labels do not contain the parent, a separate pass finds it.
 struct Search {
-  bool tight;    // use tight arcs only, so that no price moves
+  bool tight;    // use tight arcs only; then no price moves
   bool spares;   // there are dummy rows
-  int hop_bits;  // 0: a second search finds the parents
+  int hop_bits;  // bits for the number of hops; 0: a second search finds the parents
   int row_bits = 0;
   int64_t bound = kFar;  // no label exceeds it
 
@@ -40,13 +40,13 @@ struct Search {
     row_bits = hop_bits > 0 && (tight || (fits && distance < limit >> kRowBits)) ? kRowBits : 0;
     bound = fits && !tight ? ((distance + 1) << (hop_bits + row_bits)) - 1 : kFar;
   }
-  // The greatest slack of an arc from a free row to a label within the bound.
+  // The greatest slack with which an arc from a free row leads to a label within the bound.
   JAXMATCH_DEVICE int64_t most_slack() const {
     if (tight) return 0;
     return bound < kTooFar ? ((bound >> row_bits) - (hop_bits > 0)) >> hop_bits : INT64_MAX;
   }
-  // The row's label with one more hop and without the parent row. The arcs of the row add their
-  // steps to it.
+  // The label of a row's column, with one more hop and without the parent row. Each arc of the row
+  // adds its step() to it.
   JAXMATCH_DEVICE int64_t start(int64_t label) const {
     return ((label >> row_bits) + (hop_bits > 0)) << row_bits;
   }
@@ -75,7 +75,8 @@ struct Search {
   }
 };
 
-// Which arcs a search can use, and the encoding of their steps.
+// Which arcs a search can use, and the encoding of their steps, i.e. of what an arc adds to a
+// label. Cached arcs serve every search of the same form.
 struct ArcForm {
   int64_t most_slack = -1;
   int hop_bits = 0, row_bits = 0;
@@ -89,8 +90,8 @@ struct ArcForm {
   }
 };
 
-// Positions of labels during a search: by column, or by the row that the column is matched to. By
-// row, threads of neighbouring rows load neighbouring labels.
+// Positions of labels during a search. They are stored by column, or by the row that the column is
+// matched to. If they are stored by row, the threads of neighbouring rows load neighbouring labels.
 struct LabelLayout {
   const LargeState& s;
   bool by_rows;
@@ -150,7 +151,7 @@ JAXMATCH_DEVICE void begin_phase(Team& team, const LargeProblem<T>& p) {
 
 // State that a row keeps during relaxation. `label` is the last label that the row propagated.
 struct RowMemo {
-  int32_t position;  // of the label of the row's column; a Partner if the row has no column
+  int32_t position;  // position of the column's label; a Partner if the row has no column
   int64_t label;
 };
 
@@ -162,7 +163,8 @@ JAXMATCH_DEVICE int64_t find_labels(Team& team, const LargeProblem<T>& p, const 
   int64_t* const labels = layout.labels();
   const auto propagate_min = [&](int64_t position, int64_t there) {
     if (there == kTooFar) store_relaxed(&s.control->too_wide, 1);
-    // Only PoolTeam uses the owner; its positions are columns.
+    // Only PoolTeam uses the last argument, the row matched to the column. There positions are
+    // columns.
     team.propagate_min(labels + position, there, s.row4col + (layout.by_rows ? 0 : position));
   };
   const int64_t rounds = team.template relax_to_fixed_point<RowMemo>(
@@ -226,7 +228,7 @@ JAXMATCH_DEVICE int64_t count_reached(Team& team, const LargeProblem<T>& p, cons
 }
 
 // Finds the parent of each column if labels do not contain it. The parent is the first row that
-// yields the label. Labels that contain hops rule out cycles of parents.
+// yields the label. Parents form no cycle, because every arc adds a hop to the label.
 template <class Team, class T>
 JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;
@@ -263,8 +265,8 @@ JAXMATCH_DEVICE void set_parents(Team& team, const LargeProblem<T>& p, const Sea
   team.sync();
 }
 
-// Finds parents if labels have no bits for hops. Of the rows that yield a column's distance with
-// the fewest hops, the parent is the first.
+// Finds parents if labels have no bits for hops. The parent of a column is the first row that
+// yields the column's distance with the fewest hops.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t find_parents(Team& team, const LargeProblem<T>& p, const Search& search) {
   const LargeState& s = p.s;

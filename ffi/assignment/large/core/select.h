@@ -1,7 +1,7 @@
 // Selection of each row's candidate set.
 //
-// Core-oriented assignment: Volgenant, Linear and semi-assignment problems: a core oriented
-// approach, Computers and Operations Research 23 (1996).
+// The core-oriented approach is that of Volgenant, Linear and semi-assignment problems: a core
+// oriented approach, Computers and Operations Research 23 (1996).
 #ifndef JAXMATCH_LARGE_CORE_SELECT_H_
 #define JAXMATCH_LARGE_CORE_SELECT_H_
 

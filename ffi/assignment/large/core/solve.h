@@ -1,21 +1,23 @@
-// Exact solution of one large assignment: solve a sparse core, price all costs, and repeat until no
-// price changes.
+// Exact solution of one large assignment by the core method: solve a sparse core (the candidate
+// sets of all rows), check the prices against all costs (pricing), and repeat until no price
+// changes.
 //
 // Each augmentation on the core is valid by itself (assignment/large/core/paths.h). Pricing makes
 // the duals feasible for all costs and frees the rows whose pair is no longer tight. The core
-// method gives up if the cores contain no path, yield few paths at a time or have changed too
+// method gives up if candidate sets contain no path, yield few paths at a time or have changed too
 // often. Searches over all costs then continue from the current duals and pairs. These searches are
 // an auction and then forests (assignment/large/auction), or for sharded costs an auction
 // (assignment/large/sharded/auction.h) and then the tree variant of the Hungarian method. Each
-// forest, and each iteration of that variant, keeps the duals feasible and adds a pair, or proves
-// infeasibility.
+// forest, and each iteration of the tree variant, keeps the duals feasible and adds a pair, or
+// proves infeasibility.
 //
 // Termination:
 // - At most patience() pricings follow each selection of candidates.
-// - There are a few selections. An auction, whose rounds are bounded, leads to O(log n) more.
+// - Candidates of all rows are selected a few times. An auction, whose rounds are bounded, leads to
+//   O(log n) more selections.
 // - Between two selections, and after the last one, there are at most n searches over all costs.
-// - For sharded costs, wide problems run further pricings before these searches. Each of them frees
-//   a row.
+// - For sharded costs, wide problems (more columns than rows) run further pricings before these
+//   searches. Each such pricing frees a row.
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
@@ -29,14 +31,14 @@
 
 namespace jaxmatch::assignment::large {
 
-// Limits on the rounds of bids, and on the bounded attempts of a search. A search without a bound
-// follows the last bounded attempt.
+// Limits on the rounds of bids, and on the attempts of a search with a bound. After the last
+// bounded attempt the search is repeated without a bound.
 constexpr int kMostBidRounds = 64, kMostWidened = 4;
 // The core method gives up after patience() pricings, or after patience() steps that find paths for
 // less than 1 / kPartFound of the free rows. Patience is low if an auction may follow and few costs
-// are equal. Otherwise it is higher, because forests or trees may follow, which read all costs.
-// With points, trees may even need a dual update per column. Patience grows with the number of
-// rows, because the number of steps does.
+// are equal. Otherwise it is higher, because the forests or Hungarian trees that may follow read
+// all costs. On points, Hungarian trees may even need a dual update per column. Patience grows with
+// the number of rows, because the number of steps does.
 constexpr int64_t kLeastPatience = 64, kRowsByPatience = 64;
 constexpr int64_t kLeastBeforeAuction = 16, kRowsBeforeAuction = 512;
 constexpr int64_t kPartFound = 32;
@@ -46,22 +48,25 @@ JAXMATCH_DEVICE inline int patience(const Control& c) {
   }
   return int(greater(kLeastPatience, c.rows / kRowsByPatience));
 }
-// A pricing follows each search that moves prices farther than this: it detects large prices before
-// they can overflow 64 bits. Only labels without hops allow such distances.
+// A pricing follows each search that moves prices farther than this, because it detects large
+// prices before they can overflow 64 bits. Only labels without bits for hops have room for such
+// distances.
 constexpr int64_t kMostMove = kTooFar >> 13;
-// Used by adapt_limit(). With an excess, a pricing freed many rows if it freed more than one in
-// kManyFreed, and hardly any if it freed less than one in kFewFreed.
+// Used by adapt_limit(). A pricing has freed many rows if it freed more than one row in kManyFreed,
+// and hardly any if it freed fewer than one in kFewFreed.
 constexpr int kLeastCaution = 1, kMostExcessBits = 50;
 constexpr int64_t kManyFreed = 256, kFewFreed = 1024;
-// An excess is allowed only after this many pricings of the same selection. In one measurement,
-// 50,000 points in the plane took 790 ms on one H200 without this wait, and 580 ms without any
-// excess: see benchmarks/notes/assignment_structured.md.
+// Row prices may exceed their horizons by an excess, see adapt_limit(), only after this many
+// pricings since the last selection of all candidates. In one measurement, 50,000 points in the
+// plane took 790 ms on one H200 without this wait, and 580 ms without any excess, see
+// benchmarks/notes/assignment_structured.md.
 constexpr int kPricingsWithoutExcess = 16;
-// First bound of a search, in multiples of the last reach. With 1 or 2, all searches together take
-// up to 1.3 times as long.
+// First bound of a search, in multiples of the distance that prices last moved. With 1 or 2, all
+// searches together take up to 1.3 times as long.
 constexpr int64_t kAhead = 3;
 
-// The number of rows whose price may exceed their horizon by any distance.
+// The number of rows whose price may exceed their horizon (a lower bound on the reduced costs
+// outside the candidates) by any distance.
 JAXMATCH_DEVICE inline int64_t most_beyond(int64_t rows, int caution) {
   return greater(rows >> caution, int64_t{1});
 }
@@ -72,8 +77,8 @@ JAXMATCH_DEVICE inline MoveLimit move_limit(const Progress& progress, int64_t ro
 }
 
 // The first bound of a search; if negative, the search has no bound. Before prices have moved, the
-// bound is half the mean distance of row prices to their horizons. Rows without a horizon count as
-// zero.
+// bound is half the mean distance of row prices to their horizons. A row without a finite horizon
+// counts as distance zero.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
                                     const Progress& progress) {
@@ -88,7 +93,7 @@ JAXMATCH_DEVICE int64_t first_bound(Team& team, const LargeProblem<T>& p,
   return sum > 0 ? greater(sum / rows / 2, int64_t{1}) : -1;
 }
 
-// Runs one step: a search and its augmentations.
+// Runs one step of the core method: a search and its augmentations.
 //
 // Most arcs are longer than any path, so first_bound() bounds the search. The bound grows while the
 // search reaches fewer than half as many free columns as there are free rows. The team caches the
@@ -122,10 +127,11 @@ JAXMATCH_DEVICE Found run_step(Team& team, const LargeProblem<T>& p, Search& sea
   return augment(team, p, search, move_limit(progress, load_relaxed(&p.s.control->rows)));
 }
 
-// Each stage returns the next stage. All threads of the team call it and take the same branches.
+// Each function below whose name ends in _stage runs a stage and returns the next one. All threads
+// of the team call it and take the same branches.
 
-// Checks the costs and chooses their unit. Expects the range of the costs, and the column minima in
-// v_real.
+// Checks the costs and chooses their unit. The range of the costs, and the column minima in v_real,
+// must be known. Returns the next stage.
 template <class Team, class T>
 JAXMATCH_DEVICE int judge_costs(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -257,20 +263,21 @@ JAXMATCH_DEVICE void release_spares(Team& team, const LargeProblem<T>& p) {
   team.sync();
 }
 
-// Adapts the limit on price moves after a pricing that freed `freed` rows.
+// Adapts the limit on price moves after a pricing that freed `freed` rows. The limit has two parts:
+// rows / 2^caution row prices may exceed their horizon by any distance, and all row prices may
+// exceed it by the excess.
 //
 // - The caution increases if the pricing freed more than a quarter of the rows that might exceed
-//   their horizon. This also ends any excess.
+//   their horizon. An excess then ends, too.
 // - The caution decreases if the pricing freed less than a 16th of these rows.
-// - With `may_exceed`, an excess begins if the caution is least, prices could not move as far as
-//   necessary, and hardly any row was freed. Horizons are then too low, because a path between
-//   clusters raises the prices of whole clusters beyond them. All prices may then exceed horizons
-//   by the excess. It begins with the distance that prices moved last.
-// - The excess doubles after each further pricing of this kind, and falls to a quarter after one
-//   that freed many rows.
+// - With `may_exceed`, an excess begins if the caution is least, the limit cut the last price move,
+//   and hardly any row was freed. Horizons are then too low: a path between two clusters raises the
+//   prices of a whole cluster beyond them. The first excess is the distance that prices moved last.
+// - The excess doubles after each further pricing that meets these conditions, and falls to a
+//   quarter after one that freed many rows.
 //
-// With an unlimited excess, a seventh to a quarter of the rows was freed again and again (20
-// clusters of 16,000 rows).
+// With an unlimited excess, pricings freed a seventh to a quarter of the rows again and again
+// (16,000 rows in 20 clusters).
 JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int64_t freed,
                                         int64_t rows) {
   int excess_bits = progress.excess_bits, caution = progress.caution;
@@ -337,7 +344,8 @@ JAXMATCH_DEVICE int end_pricing(Team& team, const LargeProblem<T>& p, const Pric
     adapt_limit(c.progress, may_exceed, freed, pricing.rows);
     c.progress.limited = false;
   });
-  // If a row has lost its column, that column must get the price of the other free columns.
+  // If a row has lost its column, another pricing gives that column the price of the other free
+  // columns.
   const bool again = pricing.spares && (gives_up || (pricing.trees && freed > 0));
   return pricing.too_wide ? kBegin : again ? kPrice : kAugment;
 }
@@ -356,7 +364,8 @@ JAXMATCH_DEVICE bool has_large_prices(Team& team, const LargeProblem<T>& p) {
   return team.sum(p.s.m, [&](int64_t j) { return is_large_price(load_relaxed(p.s.v + j)); }) != 0;
 }
 
-// True if the solution uses clamped costs; stores the greatest of their magnitudes.
+// True if the solution uses clamped costs. Stores the greatest magnitude of such a cost in
+// control->used_most.
 template <class Team, class T, class Costs>
 JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, const Costs& costs) {
   const LargeState& s = p.s;
@@ -372,8 +381,8 @@ JAXMATCH_DEVICE bool uses_clamped_costs(Team& team, const LargeProblem<T>& p, co
   }) != 0;
 }
 
-// Runs `run_stage`, which returns the next stage. Stops when the problem is solved, the budget of
-// steps is spent, or the time is up.
+// Calls run_stage(stage) repeatedly; it returns the next stage. Stops when the problem is solved,
+// the budget of steps is spent, or the time is up.
 template <class Team, class T, class RunStage>
 JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& budget,
                                 RunStage run_stage) {
@@ -396,7 +405,7 @@ JAXMATCH_DEVICE void run_stages(Team& team, LargeProblem<T>& p, const int64_t& b
       next = has_large_prices(team, p) ? kBegin : kFinish;
       clamp_less = next == kFinish && uses_clamped_costs(team, p, DirectCosts<T>{p});
     }
-    if (next == kBegin) next = unit == kNoUnit ? kFinish : kBegin;  // there is no other unit
+    if (next == kBegin) next = unit == kNoUnit ? kFinish : kBegin;  // no coarser unit is left
     if (next == kBegin) ++unit;
     if (clamp_less) next = kBegin;
     team.leader([&] {

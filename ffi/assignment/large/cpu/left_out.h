@@ -1,4 +1,4 @@
-// Replaces the solvers of those cost types that a build leaves out, see JAXMATCH_LARGE_COSTS.
+// Stubs for the cost types that a build leaves out, see JAXMATCH_LARGE_COSTS in ffi/CMakeLists.txt.
 #ifndef JAXMATCH_LARGE_CPU_LEFT_OUT_H_
 #define JAXMATCH_LARGE_CPU_LEFT_OUT_H_
 

@@ -132,8 +132,8 @@ class PoolTeam {
   // number of rounds, which is one.
   //
   // One thread processes rows in the order of labels (Dijkstra 1959), so that a row's label is
-  // final when it is relaxed. Label correcting by all threads took 76 rounds for a search among
-  // 3000 points.
+  // final when it is relaxed. Label correcting by all threads at once took 76 rounds for one search
+  // on 3000 points.
   template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
             class OnChange>
   int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch, Poll poll,
@@ -160,8 +160,8 @@ class PoolTeam {
       }
     }
   }
-  // Lowers *at to x. If *owner is not negative, it is the row whose label follows from *at, and is
-  // queued. The values of x have the same order as the labels.
+  // Lowers *at to x. If *owner is not negative, it is the row that *at belongs to, and is queued
+  // with x as its priority. The values of x have the same order as the labels.
   template <class X>
   void propagate_min(X* at, X x, const int32_t* owner) {
     if (x >= *at) return;

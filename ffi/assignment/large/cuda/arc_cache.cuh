@@ -1,9 +1,10 @@
 // Cache of the arcs that a search can use. Each block caches the arcs of its own rows in shared
-// memory.
+// memory. An arc leads from a row to one of its candidates, i.e. columns with small reduced costs.
 //
-// A search can use few of a row's 128 candidates, because most exceed its bound. The usable arcs
-// are gathered once, and read whenever the label of the row's column has fallen. If a row's arcs do
-// not fit into the cache, they are read from its candidate set.
+// A search can use few of a row's 128 candidates, because the slacks of most exceed the bound of
+// the search. The usable arcs are gathered once, and read whenever the label of the row's column
+// has fallen. If a row's arcs do not fit into the cache, they are read from the row's candidate
+// set.
 #ifndef JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 #define JAXMATCH_LARGE_CUDA_ARC_CACHE_CUH_
 
@@ -20,14 +21,14 @@ extern __shared__ __align__(16) char shared_memory[];
 struct ArcCacheSize {
   int rows = 0, arcs = 0;
 
-  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // a row head stores the first arc in 16 bits
+  static constexpr int64_t kMostArcs = (1 << 16) - 1;  // row heads store indices of arcs in 16 bits
   static constexpr int kBytesOfCount = 8, kBytesOfArc = sizeof(int64_t) + sizeof(int32_t),
                        kBytesOfRow = sizeof(uint32_t);
   __host__ __device__ int64_t bytes() const {
     return kBytesOfCount + int64_t(arcs) * kBytesOfArc + int64_t(rows) * kBytesOfRow;
   }
-  // The capacity of `bytes` bytes, with as many arcs as fit, for one of `blocks` blocks that share
-  // the rows.
+  // The capacity of a cache of `bytes` bytes in one of `blocks` blocks that share `all_rows` rows:
+  // room for every row of the block, then as many arcs as fit.
   __host__ static ArcCacheSize of(int64_t all_rows, int64_t blocks, int64_t bytes) {
     const int64_t most_groups =
         (all_rows + RowsOfWarps::kGroup * blocks - 1) / (RowsOfWarps::kGroup * blocks);
@@ -85,7 +86,8 @@ class ArcCache {
     }
   }
 
-  // Calls f(position, step) for the arcs of row i, gathered for this search.
+  // Calls f(position of the column's label, step) for the arcs of row i, which were gathered for
+  // this search.
   template <class T, class F>
   __device__ void for_each(const LargeProblem<T>& p, const Search& search,
                            const LabelLayout& layout, RowsOfWarps rows, Lanes g, int64_t i,
@@ -111,7 +113,7 @@ class ArcCache {
   static constexpr int kCountBits = 16;
   static constexpr int kNotCached = (1 << kCountBits) - 1;
 
-  // Stores the arcs of one row in contiguous places.
+  // Stores the usable arcs of one row in contiguous places.
   __device__ void keep(const Search& search, const LabelLayout& layout, RowsOfWarps rows, Lanes g,
                        int slot, const ClassCols& col, const ClassKeys& slack) {
     const int64_t most = search.most_slack(), row = rows.row_of(slot);

@@ -17,7 +17,7 @@ namespace jaxmatch::assignment::large {
 constexpr int kGridThreads = 512;
 
 // Sets `cache_size`, which is one of the kernel's arguments. The cache has room for arcs only if
-// the kernel uses a core.
+// the kernel uses candidate sets (`has_core`).
 inline ffi::Error launch_grid(cudaStream_t stream, const void* kernel, Control* control,
                               int64_t side, bool has_core, ArcCacheSize* cache_size,
                               void** arguments) {

@@ -7,8 +7,9 @@
 namespace jaxmatch::assignment::large {
 
 // Neighbouring rows belong to different multiprocessors. If there are more rows than threads,
-// groups of neighbouring rows belong to one warp. Their labels, which every poll loads, then share
-// a memory sector. Without this, loading 150,000 labels takes longer than the latency of a poll.
+// groups of neighbouring rows belong to one warp. The labels of a group, which every poll loads,
+// then share a memory sector. Without groups, loading 150,000 labels takes longer than the latency
+// of a poll.
 struct RowsOfWarps {
   static constexpr int kGroupBits = 2, kGroup = 1 << kGroupBits;
   int bits;    // bits of a row's place in its group

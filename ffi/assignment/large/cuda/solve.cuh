@@ -9,9 +9,9 @@
 namespace jaxmatch::assignment::large {
 
 // The methods with candidate sets have one kernel, and both Hungarian methods have another.
-// `variant` selects a method of the kernel: begin with an auction, or use the tree variant. The
-// time limit starts with the first problem of the batch, and `first` is the control of that
-// problem.
+// `variant` selects one of a kernel's two methods: if true, begin with an auction, or use the tree
+// variant. The time limit starts with the first problem of the batch, and `first` is the control of
+// that problem.
 template <class T, bool kHasCore>
 __global__ void __launch_bounds__(kGridThreads, 1)
     assignment_large_kernel(LargeProblem<T> p, const LargeResults results, bool resumed,

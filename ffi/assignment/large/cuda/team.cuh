@@ -59,7 +59,8 @@ class GridTeam {
   __device__ void for_each_arc(const P& p, const Search& search, Lanes g, int64_t i, F f) const {
     arcs_.for_each(p, search, label_layout(p.s), RowsOfWarps::of(p.s.n), g, i, f);
   }
-  // Labels are stored by row if polling labels stored by column would exceed the memory bandwidth.
+  // Labels are stored by row if there are so many rows that polling labels stored by column would
+  // exceed the memory bandwidth.
   __device__ static LabelLayout label_layout(const LargeState& s) {
     return {s, RowsOfWarps::of(s.n).bits > 0};
   }
@@ -212,8 +213,9 @@ class GridTeam {
   // stale values.
   //
   // The loop has no barrier. Once a warp has polled all its rows and found no work, it announces
-  // itself idle in the current round, and continues to poll. The fixed point is reached when no
-  // warp has relaxed a row between two rounds.
+  // itself idle in the current round of termination detection, and continues to poll. A round ends
+  // when all warps have announced themselves idle. The fixed point is reached when no warp has
+  // relaxed a row since its announcement in the round before.
   template <class Memo, class Init, class Watch, class Poll, class Check, class Relax,
             class OnChange>
   __device__ int64_t relax_to_fixed_point(int64_t rows, int64_t cols, Init init, Watch watch,
@@ -263,7 +265,7 @@ class GridTeam {
       }
     }
   }
-  // Lowers *at to x. The owner's row polls its label, so it need not be notified.
+  // Lowers *at to x. The row that owns the label polls it, so it need not be notified.
   template <class X>
   __device__ static void propagate_min(X* at, X x, const int32_t*) {
     atomic_min_relaxed(at, x);
@@ -293,7 +295,7 @@ class GridTeam {
   template <class P>
   __device__ void scan_costs(P& p) {
     int64_t* const least = reinterpret_cast<int64_t*>(p.s.v_real);
-    // Compared as integers, negative doubles are in reverse order.
+    // As integers, the bits of negative doubles compare in reverse order.
     const auto to_ordered = [](int64_t bits) { return bits < 0 ? bits ^ INT64_MAX : bits; };
     leader([&] { p.s.control->range = QuantRange{}; });
     each(p.s.m, [&](int64_t j) {
@@ -301,7 +303,8 @@ class GridTeam {
     });
     sync();
     // A warp scans a tile of neighbouring rows and columns. Tiles scanned at the same time lie in
-    // the same rows, i.e. in few memory pages. Otherwise 90 GB took 1.5 times as long.
+    // the same rows, i.e. in few memory pages. Without this order, a scan of 90 GB took 1.5 times
+    // as long.
     constexpr int kCols = P::kComputed ? 4 : 8, kWidth = kCols * kWarp, kUsualRows = 128;
     constexpr int kRows = Integral<typename P::Element>::value ? 2 : 4;
     const int64_t tiles = greater((p.s.m + kWidth - 1) / kWidth, int64_t{1});
@@ -360,11 +363,11 @@ class GridTeam {
     return place.row_of_warp(chunk * kWarp + lanes().lane);
   }
 
-  // Barrier of all blocks. Returns the sum over all warps, modulo 2^32. Two words alternate, so
-  // that a block that arrives early at the next barrier does not disturb blocks that have not yet
-  // loaded this sum. One word holds both the number of blocks that have arrived and the sum. The
-  // words are never cleared, unlike the words of GridBarrier (grid_cut/cuda/barrier.cuh), because
-  // relax_to_fixed_point() counts idle blocks in them between two barriers.
+  // Barrier of all blocks. Returns the sum of part_of_warp over all warps, modulo 2^32. Two words
+  // alternate, so that a block that arrives early at the next barrier does not change the word that
+  // other blocks have yet to read. One word holds both the number of blocks that have arrived and
+  // the sum. The words are never cleared, unlike the words of GridBarrier
+  // (grid_cut/cuda/barrier.cuh), because relax_to_fixed_point() counts idle blocks in them, too.
   __device__ uint32_t barrier_reduce(int part_of_warp) {
     Shared& s = shared();
     const int parity = epoch_ & 1;
@@ -380,7 +383,8 @@ class GridTeam {
       do {
         now = load_acquire(word);
       } while (int32_t(uint32_t(now) - all) < 0);
-      s.total = uint32_t((now - before_[parity]) >> 32);  // a carry of the count cancels out
+      // The difference of whole words cancels a carry out of the count.
+      s.total = uint32_t((now - before_[parity]) >> 32);
       before_[parity] = now;
     }
     __syncthreads();
@@ -389,7 +393,7 @@ class GridTeam {
   }
 
   // Calls f(lanes, row, label) for each row with label >= 0 in a chunk of this warp's rows. Returns
-  // whether there are any.
+  // whether there is such a row.
   template <class F>
   __device__ bool work_on(RowsOfWarps place, int chunk, int64_t label, F f) {
     const unsigned all = __ballot_sync(kAll, label >= 0);

@@ -9,7 +9,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Result of an iteration, with the next stage.
+// Result of an iteration: the next stage and statistics.
 struct Iteration {
   int64_t free_rows;  // number of free rows at the beginning
   int next;
@@ -25,8 +25,8 @@ struct Iteration {
 };
 
 // Grows trees from all free rows until there are paths to augment along. After each dual update,
-// the classical variant restarts its forward pass, and the tree variant continues. `outdated`: the
-// classical variant must recompute its tight pairs.
+// the classical variant restarts its forward pass, and the tree variant continues. `outdated`:
+// duals have changed, so the classical variant must recompute its tight pairs.
 template <class Team, class T>
 JAXMATCH_DEVICE Iteration iterate(Team& team, const LargeProblem<T>& p, bool tree, bool outdated) {
   const LargeState& s = p.s;

@@ -10,12 +10,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// State of a column in a forward pass. kInactive: not reached. kCovered: in a tree, with its
-// matched row. kReverse: free, so that it ends a path.
+// State of a column in a forward pass, which grows alternating trees from free rows. kInactive: not
+// reached. kCovered: in a tree, with its matched row. kReverse: reached and free, so that it ends a
+// path.
 enum ColMark : int32_t { kInactive, kCovered, kReverse };
 
-// Algorithm 1 for a column: the least cost minus row dual over every `step`-th row, from row
-// `first` on.
+// Algorithm 1 of Date and Nagi (see steps.h), for one column: the least of cost minus row dual over
+// every `step`-th row, from row `first` on.
 template <class P>
 JAXMATCH_DEVICE int64_t least_of_column(const P& p, int64_t j, int64_t first, int64_t step) {
   constexpr int kRowsAtOnce = 8;  // loads in flight together
@@ -50,7 +51,7 @@ struct Window {
                                                                   : kMostWords;
   static constexpr int kCols = kWords * kShare;
 
-  int64_t i[kRows];  // the last row is repeated
+  int64_t i[kRows];  // row numbers; the last one is repeated
   double u[kRows];
 
   template <class RowOf>
@@ -61,9 +62,9 @@ struct Window {
       u[a] = double(load_relaxed(p.s.u + i[a]));
     }
   }
-  // Calls f(row of the window, slacks of this lane's columns) for the words from `word` on. Columns
-  // that are not wanted have slack +inf. The lane's c-th column is bit bit_of(g, c) of word c /
-  // kShare.
+  // Reads the words from `word` on. For each row calls f(index of the row in the window, slacks of
+  // this lane's columns). Columns that are not wanted have slack +inf. The lane's c-th column is
+  // bit bit_of(g, c) of word c / kShare.
   template <class Wanted, class F>
   JAXMATCH_DEVICE void scan(const P& p, Lanes g, int64_t word, Wanted wanted, F f) const {
     const auto column = [&](int c) { return (word + c / kShare) * kWordBits + bit_of(g, c); };
@@ -92,8 +93,8 @@ using ZeroWindow = Window<P, 4, 4>;
 template <class P>
 using SlackWindow = Window<P, 8, 2>;  // more rows per load of the columns' marks
 
-// Some words of a few rows: the work item of a group of lanes. The rows are contiguous, or come
-// from a list.
+// Some words of columns of a few rows: the work item of a group of lanes. The rows are contiguous,
+// or come from a list.
 struct Stripe {
   int64_t first_row, first_word, last_word;
   int rows;
@@ -103,7 +104,8 @@ struct Stripe {
 // f(lanes, stripe) for each stripe.
 template <class Rows, class Team, class P, class F>
 JAXMATCH_DEVICE void for_each_stripe(Team& team, const P& p, int64_t count, F f) {
-  // Windows per stripe. It is small enough for several times as many stripes as groups of lanes.
+  // Usual number of windows per stripe. It is small, so that there are several stripes for each
+  // group of lanes.
   constexpr int64_t kUsual = Rows::kShare > 1 ? 4 : 32 / Rows::kWords;
   const int64_t words = (p.s.m + kWordBits - 1) / kWordBits;
   const int64_t windows = (words + Rows::kWords - 1) / Rows::kWords;
@@ -144,8 +146,8 @@ JAXMATCH_NOINLINE void find_tight_of_stripe(const P& problem, Lanes g, Stripe st
   }
 }
 
-// Calls keep() for the words of all rows. Leaves prices in v_real, which other passes may use until
-// duals change.
+// Calls keep(problem, row, word, bits) for the words of all rows, as find_tight_of_stripe() does
+// for a stripe. Stores the prices in v_real, where other passes may use them until duals change.
 template <class Team, class P, class Keep>
 JAXMATCH_DEVICE void find_tight(Team& team, const P& p, Keep keep) {
   publish_prices(team, p);  // ends with a barrier
@@ -162,7 +164,7 @@ JAXMATCH_DEVICE void compress_tight(Team& team, const P& p) {
   });
 }
 
-// The least slack between listed rows and columns outside the trees.
+// The least slack in a stripe of listed rows, over columns outside the trees.
 template <class P>
 JAXMATCH_NOINLINE int64_t least_of_stripe(const P& problem, Lanes g, Stripe stripe,
                                           const int32_t* list) {

@@ -1,5 +1,5 @@
 // The Hungarian algorithms of Date and Nagi (2016), from reduction to the last iteration. They are
-// kept for comparison with the paper; "core" is faster.
+// kept for comparison with the paper; the method "core" is faster.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 #define JAXMATCH_LARGE_HUNGARIAN_SOLVE_H_
 
@@ -18,7 +18,7 @@ JAXMATCH_DEVICE int hungarian_stage(Team& team, const LargeProblem<T>& p, bool t
   team.leader([&] {
     Control& c = *p.s.control;
     done.add_to(c);
-    if (first) c.bid_rounds = int32_t(done.paths);  // the initial assignment
+    if (first) c.bid_rounds = int32_t(done.paths);  // size of the initial assignment
     c.pricings += int32_t(done.updates);
     c.stale = done.outdated;
     c.spent[kCompress] += done.compress_ns;
@@ -46,7 +46,8 @@ JAXMATCH_DEVICE void solve_hungarian(Team& team, LargeProblem<T>& p, bool tree, 
   });
 }
 
-// Solves one problem by any method. Only the CPU uses this function; the GPU has two kernels.
+// Solves one problem by any method. Only the CPU uses this function; the GPU has separate kernels
+// for the core and the Hungarian methods.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_large(Team& team, LargeProblem<T>& p, LargeMethod method,
                                  int64_t budget) {

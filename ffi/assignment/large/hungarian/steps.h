@@ -2,11 +2,13 @@
 // problem, Parallel Computing 57 (2016), for both of their variants: classical and alternating
 // tree.
 //
-// Algorithm numbers are the paper's. There are two differences:
-// - The paper's threads race for a vertex. Here the first row in the column's own order (see
-//   place_of_row()) wins, or the least column, so that runs are repeatable bit for bit.
-// - The paper applies half of theta to all rows and columns. Here theta is applied in full to the
-//   rows and columns of the trees. The resulting duals are equal up to a shift, and stay integers.
+// Algorithm numbers are the paper's. There are two differences from the paper:
+// - The paper's threads race for a vertex. Here ties have a fixed winner, so that runs are
+//   repeatable bit for bit: among rows the first in the column's own order (see place_of_row()),
+//   among columns the least.
+// - In a dual update by theta, the paper changes the duals of all rows and columns by half of
+//   theta. Here only the rows and columns of the trees change, by all of theta. The resulting duals
+//   are equal up to a shift, and stay integers.
 #ifndef JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 #define JAXMATCH_LARGE_HUNGARIAN_STEPS_H_
 
@@ -16,8 +18,8 @@ namespace jaxmatch::assignment::large {
 
 constexpr int kNoStep = INT32_MAX;
 
-// Algorithm 1: subtracts row minima, then column minima. A wide problem keeps its column duals at
-// zero. Returns the number of rows without any allowed pair.
+// Algorithm 1: subtracts row minima, then column minima. A wide problem (more columns than rows)
+// keeps its column duals at zero. Returns the number of rows without any allowed pair.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t reduce(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -120,8 +122,8 @@ JAXMATCH_DEVICE void expand_classical(Team& team, const LargeProblem<T>& p, int6
   team.sync();
 }
 
-// Algorithm 4, expansion of the tree variant. Every column outside the trees keeps its least slack
-// to a row of the trees. It also keeps the first such row in the column's own order.
+// Algorithm 4, expansion of the tree variant. Every column outside the trees stores its least slack
+// to a row of the trees, and the first row with this slack in the column's own order.
 template <class Team, class P, class DualOf>
 JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t count,
                                  DualOf u_of) {
@@ -153,9 +155,9 @@ JAXMATCH_DEVICE void expand_tree(Team& team, const P& p, int64_t level, int64_t 
   team.sync();
 }
 
-// Algorithms 5 and 6. Algorithm 5 goes from each end back to its root; if paths meet, the least
-// column wins. Algorithm 6 augments from each root along the remaining path. Returns the number of
-// paths.
+// Algorithms 5 and 6. Algorithm 5 goes from each free column that was reached back to its root.
+// Where paths meet in a row, the path with the least next column wins. Algorithm 6 augments from
+// each root along the path that is left. Returns the number of paths.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -180,7 +182,9 @@ JAXMATCH_DEVICE int64_t reverse_and_augment(Team& team, const LargeProblem<T>& p
   });
 }
 
-// Algorithm 7, stage 1, of the tree variant. It takes O(n) time, because the slacks are stored.
+// Algorithm 7, stage 1, of the tree variant: the least slack between rows of the trees and columns
+// outside them. It takes O(m) time, because expand_tree() has stored the least slack of each
+// column.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p) {
   const LargeState& s = p.s;
@@ -192,7 +196,8 @@ JAXMATCH_DEVICE int64_t least_outside_tree(Team& team, const LargeProblem<T>& p)
   return load_relaxed(&s.control->reach);
 }
 
-// Algorithms 8 and 9. Returns a positive number if duals have become too large for exact doubles.
+// Algorithms 8 and 9: moves the duals by theta. Returns a positive number if duals have become too
+// large for exact doubles.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t move_duals(Team& team, const LargeProblem<T>& p, int64_t theta) {
   const LargeState& s = p.s;

@@ -1,17 +1,17 @@
-// An auction for sharded costs: rows bid on their candidates as long as these determine the bids.
+// An auction for sharded costs: a row bids from its candidate set (a few columns with small reduced
+// costs) as long as this set determines the bid.
 //
 // Every device keeps the candidates of all rows, with a lower bound on the reduced costs of all
 // other columns: the horizon. Prices only fall during an auction, so a horizon holds until
 // candidates are selected anew. All devices make the same bids without an exchange. A bid for the
 // cheapest candidate needs no other column while that candidate is below the horizon. A row whose
 // candidates are all beyond the horizon waits. When most free rows wait, the devices that own them
-// select their candidates anew at the current prices, and all devices gather these. If a packed
-// block has room for them, they are gathered in packed form, and no device reads or writes data of
-// other rows.
+// select their candidates anew at the current prices, and all devices gather these. If they fit
+// into packed blocks (see PackedBlocks), they are gathered in packed form, and no device reads or
+// writes data of other rows.
 //
 // Candidates are selected by perturbed costs, because all bids of a scale use perturbed costs.
-// Otherwise rows that are near each other would have the same candidates, far too few for all of
-// them.
+// Otherwise rows of nearly equal costs would have the same candidates, far too few for all of them.
 #ifndef JAXMATCH_LARGE_SHARDED_AUCTION_H_
 #define JAXMATCH_LARGE_SHARDED_AUCTION_H_
 
@@ -26,7 +26,7 @@ namespace jaxmatch::assignment::large {
 // number of rows that can still bid.
 constexpr int64_t kWaitingPart = 8;
 // Limits on candidate selections, per scale and per auction, because rows of an infeasible problem
-// bid forever. With lower limits, scales leave too much to the next scales and to searches.
+// bid forever. With lower limits, scales leave too many rows to the next scales and to searches.
 constexpr int32_t kMostExchangesOfScale = 256, kMostExchanges = 1024;
 
 // The number added to a cost in a scale, a whole number of units.
@@ -53,7 +53,8 @@ JAXMATCH_DEVICE PerturbedShard<T> perturbed(const Sharded<T>& d) {
   return shard;
 }
 
-// Selects the candidates of the marked rows in this shard, and requests their exchange.
+// Selects the candidates of this shard's rows that are marked in in_tree, and requests their
+// exchange.
 template <class Team, class T>
 JAXMATCH_DEVICE Next request_candidates(Team& team, Sharded<T>& d) {
   team.leader([&] { store_relaxed(d.p.s.control->frontier, 0); });
@@ -69,9 +70,9 @@ JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t wait
   const LargeState& s = d.p.s;
   const Partition& partition = d.partition;
   const int classes = partition.classes();
-  int32_t* const mine = s.frontier + !turn * s.n;  // the other list holds rows that can bid
+  int32_t* const mine = s.frontier + !turn * s.n;  // the list that is not in use
   int32_t* const length = s.control->frontier + !turn;
-  // Number of waiting rows per device. This memory is free during an auction.
+  // Number of waiting rows per device. This memory is not otherwise used during an auction.
   int32_t* const rows_of = d.listed;
   team.leader([&] { store_relaxed(length, 0); });
   team.each(partition.devices, [&](int64_t k) { store_relaxed(rows_of + k, 0); });
@@ -85,7 +86,7 @@ JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t wait
     store_relaxed(mine + atomic_add(length), int32_t(i - d.shard.row0));
     return true;
   });
-  int64_t most = 0;  // the same on all devices
+  int64_t most = 0;  // all devices compute the same value
   for (int64_t k = 0; k < partition.devices; ++k) {
     most = greater(most, int64_t(load_relaxed(rows_of + k)));
   }
@@ -103,8 +104,8 @@ JAXMATCH_DEVICE Next request_for_waiting(Team& team, Sharded<T>& d, int64_t wait
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_auction(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
-  // Only the device that owns a pair knows its cost, whereas all devices know the costs of bids. So
-  // the auction begins without pairs.
+  // In an auction all devices must know the cost of every pair. They know the costs of bids, but
+  // only the owner of a pair found before knows its cost. So the auction begins without pairs.
   team.each(s.n, [&](int64_t i) {
     if (load_relaxed(s.col4row + i) >= 0) store_relaxed(s.col4row + i, int32_t(kFree));
   });
@@ -139,7 +140,7 @@ JAXMATCH_DEVICE Next begin_sharded_scale(Team& team, Sharded<T>& d) {
   return request_candidates(team, d);
 }
 
-// Frees the rows whose column costs them over epsilon more than their cheapest one.
+// Frees each row whose pair has a reduced cost more than epsilon above the row's least.
 template <class Team, class T>
 JAXMATCH_DEVICE void free_expensive_pairs(Team& team, const Sharded<T>& d, int64_t epsilon) {
   const LargeState& s = d.p.s;
@@ -154,8 +155,8 @@ JAXMATCH_DEVICE void free_expensive_pairs(Team& team, const Sharded<T>& d, int64
   });
 }
 
-// The listed rows bid for their cheapest candidates. Stores the columns in bid_col, or -1 for a row
-// that cannot bid, and the costs of the pairs in `nearest`.
+// The listed rows bid for their cheapest candidates. For the k-th listed row, stores the column in
+// bid_col[k], or -1 if the row cannot bid, and the unperturbed cost of the pair in nearest[k].
 template <class Team, class T>
 JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& problem,
                                          const int32_t* rows, int64_t count, int64_t epsilon) {
@@ -191,16 +192,16 @@ JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& prob
     if (!bids) return;
     const int64_t more = int64_t(whole_perturbation(double(epsilon), i, chosen));
     store_relaxed(s.nearest + k, first + load_relaxed(s.v + chosen) - more);
-    // For the only allowed column any raise is valid. The raise is epsilon, because other rows may
-    // need that column, too.
+    // If a row has only one allowed column, any raise is valid. The raise is only epsilon, because
+    // other rows may need that column, too.
     const int64_t bound = lesser(second, horizon), gain = bound < kFar ? bound - first : 0;
     atomic_min(s.bid + chosen, pack_bid(lesser(gain, kMostRaise) + epsilon, i));
   });
 }
 
-// One round: the `count` listed rows bid, and each column goes to the greatest raise, among equal
-// raises to the first row. Then lists the rows that lost their bid or their column. Marks and lists
-// the rows that must wait for new candidates, and returns their number.
+// One round: the `count` listed rows bid, and each column goes to the greatest raise, or among
+// equal raises to the first row. Then lists the rows that lost their bid or their column. Marks and
+// lists the rows that must wait for new candidates, and returns their number.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t play_listed_round(Team& team, const Sharded<T>& d, int64_t count, int turn,
                                           int64_t epsilon) {
@@ -316,8 +317,8 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   return {kRelax};
 }
 
-// A round of price refinement, see assignment/large/auction/refine.h: the marked rows of the shard
-// lower the prices of columns.
+// A round of price refinement, see assignment/large/auction/refine.h: the shard's rows that are
+// marked in in_tree lower the prices of columns.
 template <class Team, class T>
 JAXMATCH_DEVICE Next relax_shard(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -343,8 +344,8 @@ JAXMATCH_DEVICE Next relax_shard(Team& team, Sharded<T>& d) {
   return {kTakeLabels, kRequestReduction};
 }
 
-// Takes the least prices of all devices. Pairs that are still not tight after the last round are
-// given up.
+// Sets each column price to the least one that any device has found, and marks the rows of columns
+// whose price fell. In the last round frees these rows, because their pairs are still not tight.
 template <class Team, class T>
 JAXMATCH_DEVICE Next take_labels(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;

@@ -2,8 +2,8 @@
 // The next launch continues with the next step.
 //
 // All devices run the same searches, augmentations and price changes as a single device
-// (assignment/large/core/solve.h), on identical cores. Each step that reads costs ends with a
-// request for an exchange.
+// (assignment/large/core/solve.h), on identical candidate sets. Each step that reads costs ends
+// with a request for an exchange.
 #ifndef JAXMATCH_LARGE_SHARDED_CORE_H_
 #define JAXMATCH_LARGE_SHARDED_CORE_H_
 
@@ -77,11 +77,12 @@ struct PublishToReduction {
   }
 };
 
-// Effect of a pricing on a row.
+// Mark of a row in in_tree. kReselects: the row needs new candidates, or its price is in doubt.
+// kLowered: its price has fallen, or in price refinement its column's price.
 enum Repriced : int32_t { kUnchanged, kReselects, kLowered };
 
-// Lists the shard's rows that a pricing changes; frontier[0] must have been 0 since a barrier.
-// Returns their number.
+// Lists the shard's marked rows, i.e. those that are not kUnchanged, and returns their number. A
+// barrier must separate setting control->frontier[0] to 0 from this call.
 template <class Team, class T>
 JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.shard.s;
@@ -89,7 +90,7 @@ JAXMATCH_DEVICE int64_t list_repriced(Team& team, const Sharded<T>& d) {
                    [&](int64_t i) { return load_relaxed(s.in_tree + i) != kUnchanged; });
 }
 
-// Selects new candidate sets for the listed rows.
+// Selects new candidate sets for the shard's marked rows.
 template <class Team, class T, class P>
 JAXMATCH_DEVICE void select_repriced(Team& team, const Sharded<T>& d, const P& shard, int choice) {
   const LargeState& s = d.shard.s;
@@ -134,7 +135,7 @@ JAXMATCH_DEVICE void load_cores(Team& team, const Sharded<T>& d, Chosen chosen) 
   team.sync();
 }
 
-// Publishes the spread of sampled rows of the shard.
+// Publishes the greatest spread of a row's reduced costs, among sampled rows of the shard.
 template <class Team, class T>
 JAXMATCH_DEVICE void publish_spread(Team& team, const Sharded<T>& d) {
   const Shard<T>& shard = d.shard;
@@ -190,9 +191,9 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
 }
 
 // Begins a pricing: checks doubtful rows against the shard. These are the rows whose price exceeds
-// their horizon, or all rows if prices of spare columns have risen. With `renew`, rows whose price
-// equals their horizon are doubtful, too, and all doubtful rows get new candidate sets in the same
-// pass.
+// their horizon (a lower bound on the reduced costs outside their candidates), or all rows if
+// prices of spare columns have risen. With `renew`, rows whose price equals their horizon are
+// doubtful, too, and all doubtful rows get new candidate sets in the same pass.
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -218,9 +219,9 @@ JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   return {kReprice, kRequestReduction};
 }
 
-// Lowers row prices to the reduced minima. A row whose price falls loses its partner, because that
-// pair is no longer tight. Calls keep(i, least) for doubtful rows whose price does not fall.
-// Returns the number of rows that lost their partner.
+// Lowers the price of each doubtful row to the row's least reduced cost over all devices. A row
+// whose price falls loses its partner, because that pair is no longer tight. Calls keep(i, least)
+// for doubtful rows whose price does not fall. Returns the number of rows that lost their partner.
 template <class Team, class T, class Keep>
 JAXMATCH_DEVICE int64_t lower_row_prices(Team& team, const Sharded<T>& d, Keep keep) {
   const LargeState& s = d.p.s;
@@ -254,7 +255,7 @@ JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricin
   return after;
 }
 
-// Does the same as price_rows(), after the reduction of the row minima.
+// Finishes a pricing, as price_rows() does, once the row minima of all devices are known.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -289,7 +290,7 @@ JAXMATCH_DEVICE Next renew_cores(Team& team, Sharded<T>& d) {
   return {Step(load_relaxed(&d.continuation->after))};
 }
 
-// Runs steps on the cores until costs must be read.
+// Runs steps on the candidate sets until costs must be read.
 template <class Team, class T>
 JAXMATCH_DEVICE Next search_cores(Team& team, const LargeProblem<T>& p) {
   const Control& c = *p.s.control;

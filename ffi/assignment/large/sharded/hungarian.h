@@ -4,13 +4,14 @@
 // Each device finds the tight pairs of its own costs, and all devices gather a short list of tight
 // columns per row. All devices then run the whole forward pass on these lists, level after level
 // without communication. They communicate only if a row of the frontier has more tight columns than
-// fit a list. They then reduce the least slack of such rows in each column outside the trees, and
-// columns with slack zero belong to this level. If the pass ends without a path, duals move by the
-// least slack of all rows of the trees.
+// fit a list. They then find, for each column outside the trees, the least slack to such rows.
+// Columns where it is zero join the current level. If the pass ends without a path, duals move by
+// the least slack of all rows of the trees.
 //
 // After a dual update the classical variant finds tight pairs anew. The tree variant continues: the
-// update does not change the slacks of pairs outside the trees, so their lists stay valid. A column
-// made tight by the update gets as parent the row that offers it the least slack.
+// update does not change slacks between rows and columns outside the trees, so the lists of these
+// rows stay valid. If the update makes a column tight, the column's parent is the row of the trees
+// with the least slack to it.
 #ifndef JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 #define JAXMATCH_LARGE_SHARDED_HUNGARIAN_H_
 
@@ -19,7 +20,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// Algorithm 1, first half: row minima.
+// Algorithm 1 of Date and Nagi (see assignment/large/hungarian/steps.h), first half: row minima.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reduce_shard_rows(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -33,8 +34,8 @@ JAXMATCH_DEVICE Next reduce_shard_rows(Team& team, Sharded<T>& d) {
   return {kReduceCols, kRequestReduction};
 }
 
-// Algorithm 1, second half: minima of the remaining column entries. A wide problem keeps its column
-// duals at zero.
+// Algorithm 1, second half: column minima, after the row minima have been subtracted. A wide
+// problem (more columns than rows) keeps its column duals at zero.
 template <class Team, class T>
 JAXMATCH_DEVICE Next reduce_shard_cols(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
@@ -75,8 +76,8 @@ JAXMATCH_DEVICE Next load_prices(Team& team, Sharded<T>& d) {
   return {kBeginTrees};
 }
 
-// Appends the tight columns in one word of row i to the row's list, as far as they fit. The order
-// of a list is irrelevant.
+// Appends the tight columns in one word (32 neighbouring columns) of row i to the row's list, as
+// far as they fit. The order of a list is irrelevant.
 template <class T>
 JAXMATCH_DEVICE void list_word(const Shard<T>& shard, int64_t i, int64_t word, uint32_t tight) {
   if (tight == 0 || !shard.has_row(i)) return;
@@ -116,7 +117,7 @@ JAXMATCH_DEVICE Next begin_trees(Team& team, Sharded<T>& d) {
   return {kMergeLists, kRequestLists};
 }
 
-// Merges the lists of all shards into one list per row, if its columns fit.
+// Merges the lists of all shards into one list per row, if all tight columns of the row fit.
 template <class Team, class T>
 JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
   const bool by_rows = d.partition.by_rows;
@@ -144,7 +145,7 @@ JAXMATCH_DEVICE Next merge_lists(Team& team, Sharded<T>& d) {
 }
 
 // Algorithm 3, of both variants, along the listed tight columns of the frontier's rows. Returns
-// whether some of these rows have more tight columns than fit.
+// whether some of these rows have more tight columns than fit into a list.
 template <class Team, class T>
 JAXMATCH_DEVICE bool expand_lists(Team& team, const Sharded<T>& d, int64_t level, int64_t count) {
   const LargeState& s = d.p.s;
@@ -215,7 +216,7 @@ JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
       c.steps += 1;
       c.dense_steps += d.core;
       c.rounds += int32_t(level - start);
-      if (first) c.bid_rounds = int32_t(paths);  // the initial assignment
+      if (first) c.bid_rounds = int32_t(paths);  // size of the initial assignment
     });
     team.sync();
     return {kBeginTrees};
@@ -223,7 +224,7 @@ JAXMATCH_DEVICE Next search_tight(Team& team, Sharded<T>& d) {
   const bool offers = d.tree || has_unlisted;
   int64_t left = 0;
   team.leader([&] {
-    c.frontier[0] = c.frontier[1] = 0;  // other lists use them from here on
+    c.frontier[0] = c.frontier[1] = 0;  // other lists use these lengths from here on
     store_relaxed(&c.reach, kFar);
   });
   reset_reduction(team, d);  // ends with a barrier
@@ -275,10 +276,10 @@ JAXMATCH_DEVICE int64_t take_offers(Team& team, const Sharded<T>& d) {
   return load_relaxed(&s.control->reach);
 }
 
-// Moves the duals (Algorithms 8 and 9) if all rows of the trees have made their offers, none of
-// them is zero, and no path was found. The classical variant then restarts its pass. In all other
-// cases the current level is completed: it gets the columns with offers of zero and the columns
-// reached through lists.
+// Moves the duals (Algorithms 8 and 9) if all rows of the trees have made their offers, no offer is
+// zero, and no path was found. The classical variant then restarts its pass. Otherwise completes
+// the current level: the level gets the columns with offers of zero and the columns reached through
+// lists. The tree variant does so after a dual update, too.
 template <class Team, class T>
 JAXMATCH_DEVICE Next move_sharded_duals(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;

@@ -10,7 +10,7 @@
 namespace jaxmatch::assignment::large {
 
 struct ShardedOperands {
-  LargeMethod method;        // kAuction: the core method, which may run an auction
+  LargeMethod method;        // kAuction: as kCore, but may run an auction
   AssignmentOperands whole;  // sides of the whole problem, costs of the shard
   bool rows;                 // rows are sharded; else columns
   const void* other_points;  // points of the unsharded side, or null
@@ -27,22 +27,23 @@ struct ShardedOperands {
   char *packed_in, *packed_out;
   int64_t* reduction_out;
 
-  // Sizes of the gathered blocks. They hold for any choice of the canonical rows.
+  // The length of the sharded side per device, and the length of the other side. The sizes of
+  // gathered blocks, below, suffice whichever side becomes the canonical rows.
   int64_t each() const { return (rows ? whole.n : whole.m) / devices; }
   int64_t other() const { return rows ? whole.m : whole.n; }
   int64_t core_count() const {
     if (!has_core(method)) return 0;
     return std::max(each() * kColumnClasses, other() * (kColumnClasses / devices));
   }
-  // Bytes of the packed candidate sets of 1 / `part` of the rows.
+  // Size in bytes of a packed block with the candidate sets of 1 / `part` of the rows.
   int64_t packed_bytes(int64_t part) const {
     if (!has_core(method)) return 0;
     return PackedBlocks::kHeaderBytes +
            std::max(each() / part * PackedRow::bytes_of(kColumnClasses),
                     other() / part * PackedRow::bytes_of(kColumnClasses / devices));
   }
-  // The number of lists, one per canonical row. Canonical rows are the shorter side; with masks
-  // they may be either side.
+  // The number of lists, one per canonical row. Canonical rows are the side with fewer unmasked
+  // entries; with masks they may be either side.
   int64_t list_count() const {
     const bool masked = whole.row_mask || whole.col_mask;
     return masked ? std::max(whole.n, whole.m) : std::min(whole.n, whole.m);

@@ -8,12 +8,13 @@
 
 namespace jaxmatch::assignment::large {
 
-// The most parts of a row, and the fewest blocks of columns in a part.
+// Limits on the division of a row's columns into parts: the most parts, and the fewest blocks in a
+// part. A block of columns has one column of each class.
 constexpr int64_t kMostParts = 16, kFewestBlocks = 2;
 
 // Selects the candidate sets of the listed rows of `shard` into the packed block, which must have
-// room for them. Candidates are first selected in each part of a row, and stored in the memory of
-// the shard's unpacked candidate sets. Then the parts are merged.
+// room for them. Candidates are first selected in each part of a row's columns, and stored in the
+// memory of the shard's unpacked candidate sets. Then the parts are merged.
 template <class Team, class T, class P>
 JAXMATCH_DEVICE void select_packed(Team& team, const Sharded<T>& d, const P& shard,
                                    const int32_t* rows, int64_t count, int choice) {
@@ -55,7 +56,7 @@ JAXMATCH_DEVICE void select_packed(Team& team, const Sharded<T>& d, const P& sha
 }
 
 // Copies the gathered candidate sets, and sets each row's horizon to the least of all devices. The
-// horizons of these rows must be kFar before.
+// caller must have set these horizons to kFar.
 template <class Team, class T>
 JAXMATCH_DEVICE void load_packed(Team& team, const Sharded<T>& d) {
   const LargeState& s = d.p.s;

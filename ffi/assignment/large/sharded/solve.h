@@ -7,7 +7,7 @@
 
 namespace jaxmatch::assignment::large {
 
-// The costs of a solution, as gathered by reductions.
+// The costs of a solution, as gathered from all devices.
 template <class T>
 struct GatheredCosts {
   const Sharded<T>& d;
@@ -44,7 +44,7 @@ JAXMATCH_DEVICE void read_quantizer(Sharded<T>& d) {
   d.p.costs.boost = d.shard.costs.boost = c.boost;
 }
 
-// After all rows are matched, publishes the cost that each row of the shard pays.
+// After all rows are matched, publishes the cost of each pair that the shard owns.
 template <class Team, class T>
 JAXMATCH_DEVICE Next check_prices(Team& team, Sharded<T>& d) {
   if (has_large_prices(team, d.p)) return {kRestart};
@@ -77,7 +77,7 @@ template <class Team, class T>
 JAXMATCH_DEVICE Next restart(Team& team, Sharded<T>& d) {
   Control& c = *d.p.s.control;
   const int32_t unit = load_relaxed(&c.unit);
-  const bool ends = unit == kNoUnit;  // there is no other unit
+  const bool ends = unit == kNoUnit;  // no coarser unit is left
   team.sync();
   team.leader([&] { c.unit = ends ? unit : unit + 1; });
   team.sync();
@@ -158,8 +158,9 @@ JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& 
     next = take_step(team, d, next.step);
     team.sync();
   }
-  // This cannot happen, because pricings and checks request an exchange before the next search. If
-  // one did not, an empty exchange would still lead to the search.
+  // After the search kernel, the next search cannot come in the same call, because pricings and
+  // checks request an exchange before it. If one did not, an empty exchange would still lead to the
+  // search.
   if (again && next.step == kSearchCores) next.request = kRequestReduction;
   team.leader([&] {
     d.continuation->step = next.step;

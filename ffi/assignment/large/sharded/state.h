@@ -1,12 +1,12 @@
 // One large problem with costs sharded over devices: the state of a device, and the data that
 // devices exchange.
 //
-// Every device keeps the whole O(n) state (prices, pairs and candidate sets) and updates it
-// identically. Only the device that owns a cost reads it. Between calls devices all-gather a
-// min-reduction buffer. They also gather the candidate sets or the lists of tight columns if these
-// have changed. In an auction they may gather only the candidate sets of waiting rows.
-// All decisions depend on gathered integers only, and not on their order of arrival, so that the
-// states of all devices stay bitwise equal.
+// Every device keeps the whole O(n) state (prices, pairs, and a few candidate columns for each row)
+// and updates it identically. Only the device that owns a cost reads it. Between calls devices
+// all-gather a min-reduction buffer. They also gather the candidate sets or the lists of tight
+// columns if these have changed. In an auction they may gather only the candidate sets of waiting
+// rows. All decisions depend on gathered integers only, and not on their order of arrival, so that
+// the states of all devices stay bitwise equal.
 #ifndef JAXMATCH_LARGE_SHARDED_STATE_H_
 #define JAXMATCH_LARGE_SHARDED_STATE_H_
 
@@ -51,15 +51,15 @@ enum Request : int32_t {
   kRequestReduction,
   kRequestCores,
   kRequestLists,
-  kRequestSome,  // the packed candidate sets of some rows
-  kRequestFew,   // the packed candidate sets of fewer rows
+  kRequestSome,  // packed candidate sets of up to 1 / kSomePart of the rows
+  kRequestFew,   // packed candidate sets of up to 1 / kFewPart of the rows
 };
 
 // State that a launch leaves to the next launch, in the same call or in a later one. It is stored
-// behind the control words and the barrier.
+// after the control words and the state of the barrier.
 struct Continuation {
   int32_t request = kRequestNothing, step = kScanCosts;
-  int32_t lists_hold = 0;  // the lists of tight columns hold for the current duals
+  int32_t lists_hold = 0;  // the lists of tight columns are valid for the current duals
   int32_t level = 0;       // level of the forward pass
   int32_t count = 0;       // number of rows in the frontier
   int32_t offers = 0;      // the reduction buffer holds offers of tree rows
@@ -78,8 +78,8 @@ constexpr int64_t kContinuationAt = 88;
 static_assert(4 * kBarrierAt + sizeof(BarrierState) <= 4 * kContinuationAt, "");
 static_assert(4 * kContinuationAt + sizeof(Continuation) <= 4 * kControlWords, "");
 
-// A min-reduction over devices: up to two values for each row or each column, and a few for the
-// whole problem.
+// Buffers of a min-reduction over devices: up to two values for each row or each column, and a few
+// for the whole problem.
 struct ReductionBuffer {
   static constexpr int64_t kHeaderWords = 8, kWordsPerItem = 2, kIdentity = INT64_MAX;
   const int64_t* in;  // [devices, words]
@@ -128,8 +128,8 @@ struct Shard : LargeProblem<T> {
   JAXMATCH_DEVICE int64_t col_id(int64_t j) const { return col0 + j; }
 };
 
-// The partition of the canonical rows or columns over devices. A class of columns belongs to one
-// device, so if columns are sharded, classes are, too.
+// The partition of the canonical rows or columns over devices. If columns are sharded, so are the
+// column classes: each class belongs to one device.
 struct Partition {
   bool by_rows;
   int64_t devices, me, each;  // `each`: rows or columns per device
@@ -144,7 +144,7 @@ struct Partition {
 struct GatheredBlocks {
   const char* cores;
   const TightList* lists;
-  // Per block: the number of classes of all rows, and the number of lists.
+  // Per block: the number of pairs of a row and a class, and the number of lists.
   int64_t core_count, list_count;
 
   JAXMATCH_DEVICE const ClassKeys* keys(int64_t device) const {
@@ -170,10 +170,10 @@ struct PackedRow {
   }
 };
 
-// Packed candidate sets. The block of each device holds their number, then the sets. Devices gather
-// only the beginning of each block, with one of two lengths.
+// Packed candidate sets. The block of each device holds the number of its sets, then the sets.
+// Devices gather only the beginning of each block, in one of two lengths.
 struct PackedBlocks {
-  // A block has room for the sets of 1 / kSomePart or 1 / kFewPart of the rows.
+  // The two lengths have room for the sets of 1 / kSomePart and 1 / kFewPart of the rows.
   static constexpr int64_t kSomePart = 8, kFewPart = 64, kHeaderBytes = 16;
   char *in, *out;  // [devices, bytes], [bytes]
   int64_t bytes, bytes_of_few;
@@ -201,12 +201,13 @@ struct Sharded {
   // [n, kListed]: all tight columns of a row, followed by -1. If they do not fit, each entry is
   // kTooManyTight.
   int32_t* listed;
-  // At the end, per row: the cost paid, and the least reduced cost, as order_of() encodes them.
-  // Before the end, `paid` has other uses. In an auction it holds the costs of pairs in units. For
-  // the offers of trees it holds row duals, as the bits of doubles.
+  // At the end of the solve, per row: the cost paid, and the least reduced cost, as order_of()
+  // encodes them. Before the end, `paid` has other uses. In an auction it holds the costs of pairs
+  // in units. For the offers of trees it holds row duals, as the bits of doubles.
   int64_t *paid, *least;
-  // The method. The core method also sets `tree`, because trees match the rows that it cannot
-  // match.
+  // The method: `core` for the core method, `tree` for the tree rather than the classical variant.
+  // The core method also sets `tree`, because the tree variant matches the rows that the core
+  // method cannot match.
   bool core, tree;
   bool may_hold_auction;
 

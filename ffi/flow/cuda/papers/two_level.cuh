@@ -13,7 +13,7 @@
 namespace jaxmatch::flow {
 
 // How the reverse arc is found (section III-B of the paper): stored in an array (kRcsr), by binary
-// search among the sorted arcs of the head (kBcsr), or by a linear scan of them (kCsr).
+// search among the sorted arcs of the head (kBcsr), or by a linear scan of these arcs (kCsr).
 enum class FlowLayout : int { kRcsr, kBcsr, kCsr };
 constexpr Name<FlowLayout> kFlowLayouts[] = {
     {"rcsr", FlowLayout::kRcsr}, {"bcsr", FlowLayout::kBcsr}, {"csr", FlowLayout::kCsr}};
@@ -24,7 +24,7 @@ constexpr Name<int> kTiles[] = {{"degree", 0}, {"4", 4}, {"8", 8}, {"16", 16}, {
 struct TwoLevelOptions {
   FlowLayout layout = FlowLayout::kRcsr;
   int tile = 0;            // threads per node; 0: by the node's degree
-  int64_t cycle = kCycle;  // rounds between two global relabellings
+  int64_t cycle = kCycle;  // maximum number of rounds between two global relabellings
 
   static TwoLevelOptions of(FlowMethod method, Options& options) {
     if (method != FlowMethod::kThreadCentric && method != FlowMethod::kTwoLevel) return {};
@@ -71,7 +71,8 @@ class NodeOperations {
     if (load(ops_.residual + arc).out <= 0) return kNone;
     return uint64_t(uint32_t(__ldcg(ops_.height + g_.arc_head[arc]))) << 32 | uint32_t(arc);
   }
-  // Returns true if the node was pushed from or can still be active after a relabel.
+  // Pushes from the node or relabels it. Returns true if it has pushed, or if the node may still be
+  // active after the relabelling.
   __device__ bool operate(int32_t u, uint64_t lowest, bool relabels) const {
     const int32_t height = __ldcg(ops_.height + u);
     const int32_t least = lowest == kNone ? ops_.unreached : int32_t(lowest >> 32);
@@ -135,8 +136,8 @@ class ThreadCentric {
   const TwoLevelOptions& options_;
 };
 
-// Algorithm 2: active nodes are queued, and a tile of threads finds the lowest neighbour of each.
-// If tiles are chosen by degree, each tile size has its own queue.
+// Algorithm 2: active nodes are queued, and a tile (some lanes of a warp) finds the lowest
+// neighbour of each. If tiles are chosen by degree, each tile size has its own queue.
 template <class Word, FlowLayout kLayout>
 class TwoLevel {
  public:

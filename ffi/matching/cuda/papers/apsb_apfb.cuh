@@ -1,7 +1,7 @@
 // The methods "apsb" and "apfb": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, GPU accelerated
 // maximum cardinality matching algorithms for bipartite graphs, Euro-Par 2013. Functions are named
 // after the paper's algorithms 1 to 4. One launch searches many levels, with a grid barrier where
-// the paper has a launch.
+// the paper launches a new kernel.
 //
 // Kept for comparison with the paper. The method "auto" is faster.
 #ifndef JAXMATCH_MATCHING_CUDA_PAPERS_APSB_APFB_CUH_
@@ -13,10 +13,10 @@
 namespace jaxmatch::matching {
 
 struct BfsOptions {
-  bool shortest;    // APsB: a search ends with the first level that finds a path; else APFB
-  bool with_roots;  // GPUBFS-WR: a tree stops growing when it has found a path
-  bool constant;    // CT: 256 * 256 threads; else MT: as many as the grid has
-  bool by_root;     // ALTERNATE takes one path per root; else all found paths
+  bool shortest;    // true: APsB, which ends a search at the first level with a path; false: APFB
+  bool with_roots;  // true: GPUBFS-WR, where a tree that has found a path stops growing
+  bool constant;    // true: CT, 256 * 256 threads; false: MT, all threads of the grid
+  bool by_root;     // true: ALTERNATE uses one path per root; false: all paths found
 
   static BfsOptions of(MatchingMethod method, Options& options) {
     constexpr Name<bool> kKernels[] = {{"gpubfs", false}, {"gpubfs_wr", true}};
@@ -32,8 +32,9 @@ struct BfsOptions {
 };
 
 // Races are part of the method: several columns may claim a row at once, and paths that are
-// alternated concurrently may cross. In all cases, the predecessor of a row is one level up, and a
-// row is only ever matched to its predecessor. fix_matching() drops the pairs that lost a race.
+// augmented concurrently (by alternate()) may cross. In all cases, the predecessor of a row (the
+// column that reached it) is one level nearer to the free columns, and a row is only ever matched
+// to its predecessor. fix_matching() drops the pairs that lost a race.
 class BreadthFirst {
  public:
   __device__ BreadthFirst(MatchingGrid& grid, const MatchingState& s, BfsOptions options)
@@ -53,7 +54,8 @@ class BreadthFirst {
     init_bfs_array();
   }
 
-  // Runs to the end, or for `levels` levels. Returns true if it is done.
+  // Searches `levels` levels, or to the end if `levels` is negative. Returns true if a search has
+  // found no path.
   __device__ bool run(int64_t levels) {
     for (; levels != 0; --levels) {
       const Tally level = gpubfs();
@@ -76,8 +78,8 @@ class BreadthFirst {
     return false;
   }
 
-  // Writes the cover: matched columns that the last search did not reach, and rows matched to
-  // columns that it reached.
+  // Writes the vertex cover: matched columns that the last search (from free columns) did not
+  // reach, and rows matched to columns that it reached.
   __device__ bool write_cover() {
     grid_.each(s_.graph.n, [&](int64_t r) {
       const int32_t c = __ldcg(rmatch_ + r);
@@ -90,10 +92,10 @@ class BreadthFirst {
   }
 
  private:
-  // Values of bfs_: kFirstLevel for free columns, kNotReached, and kFound or less for a root that
-  // has a path.
+  // Values of bfs_: the level of a column (kFirstLevel for free columns), kNotReached, or at most
+  // kFound for a root whose tree has found a path.
   static constexpr int32_t kFirstLevel = 2, kNotReached = kFirstLevel - 1, kFound = 0;
-  static constexpr int32_t kEndOfPath = -2;  // value of rmatch_: a free row that was reached
+  static constexpr int32_t kEndOfPath = -2;  // value of rmatch_ for a free row that was reached
 
   __device__ int workers() const {
     return options_.constant ? min(256 * 256, grid_.threads()) : grid_.threads();
@@ -147,7 +149,8 @@ class BreadthFirst {
     return grid_.barrier_reduce();
   }
 
-  // Algorithm 3. A path has at most one row per level of the search, which bounds the loop.
+  // Algorithm 3. A path has at most one row per level of the search, so the loop makes no more
+  // steps than there are levels.
   __device__ void alternate_from(int32_t r) const {
     for (int32_t steps = __ldcg(&c_.targets); r >= 0 && steps >= 0; --steps) {
       const int32_t c = __ldcg(predecessor_ + r);
@@ -161,8 +164,8 @@ class BreadthFirst {
   }
   __device__ void alternate() {
     if (__ldcg(&c_.stop)) {
-      // The last concurrent alternation kept none of its paths. So alternate along one path alone,
-      // which no other path can cross.
+      // The last concurrent augmentation kept none of its paths. So augment along a single path
+      // this time, which no other path can cross.
       int32_t first = INT32_MAX;
       each(s_.graph.n, [&](int32_t r) {
         if (__ldcg(rmatch_ + r) == kEndOfPath) first = min(first, r);

@@ -1,7 +1,7 @@
 // The method "push_relabel": M. Deveci, K. Kaya, B. Ucar and U. V. Catalyurek, A push-relabel-based
 // maximum cardinality bipartite matching algorithm on GPUs, ICPP 2013. Functions are named after
 // the paper's algorithms 3 to 9. One launch runs many rounds, with a grid barrier where the paper
-// has a launch. Pushes use neither locks nor atomic operations.
+// launches a new kernel. Pushes use neither locks nor atomic operations.
 //
 // Kept for comparison with the paper. The method "auto" is faster.
 #ifndef JAXMATCH_MATCHING_CUDA_PAPERS_G_PR_CUH_
@@ -14,7 +14,7 @@ namespace jaxmatch::matching {
 
 struct PushRelabelOptions {
   enum Variant : int { kFirst, kActive, kShrink } variant;
-  bool fixed;  // relabel after k rounds; else after k times the deepest level
+  bool fixed;  // true: relabel after k rounds; false: after k * (deepest level) rounds
   double k;
 
   static PushRelabelOptions of(Options& options) {
@@ -25,9 +25,9 @@ struct PushRelabelOptions {
   }
 };
 
-// psi is a lower bound on the length of an alternating path to a free row. A column is active while
-// no row has it as its mate. A matched row stays matched and only exchanges its mate. Columns that
-// cannot reach a free row are retired.
+// The label psi of a vertex is a lower bound on the length of its alternating paths to free rows;
+// mu is the mate. A column is active while it is no row's mate, unless it is retired: no path leads
+// from it to a free row. A matched row stays matched and only changes its mate.
 class PushRelabel {
  public:
   __device__ PushRelabel(MatchingGrid& grid, const MatchingState& s, PushRelabelOptions options)
@@ -50,17 +50,20 @@ class PushRelabel {
       if (listed && mu_col_[v] < 0) append_now(s_.found, &grid_.tally()->count, int32_t(v));
     });
     const int32_t active = grid_.barrier_reduce().count;
-    // The paper's list A_p (s_.leaf) begins as a copy of A_c (s_.found).
+    // The paper's list A_p of columns (here s_.leaf) begins as a copy of its list A_c (here
+    // s_.found).
     grid_.each(active, [&](int64_t k) { s_.leaf[k] = __ldcg(s_.found + k); });
     if (grid_.leader()) {
       c_.entries = active;
-      c_.levels = c_.tickets = c_.offers = 0;  // rounds: current, next relabelling, last success
+      // Round numbers: the current round, the next relabelling, the last round that matched a free
+      // row.
+      c_.levels = c_.tickets = c_.offers = 0;
     }
     grid_.barrier_reduce();
   }
 
-  // Runs to the end, or for `rounds` rounds. Returns true if it is done: no column is active, or
-  // pushes make no progress.
+  // Runs `rounds` rounds, or to the end if `rounds` is negative. Returns true at the end: no column
+  // is active, or pushes make no progress.
   __device__ bool run(int64_t rounds) {
     for (; rounds != 0; --rounds) {
       const int32_t loop = __ldcg(&c_.levels);
@@ -90,9 +93,9 @@ class PushRelabel {
     return false;
   }
 
-  // Writes the cover that a last search from the free rows gives. Returns false if this search
-  // reaches a free column. Then the matching is not maximum, because races have lost a pair, which
-  // the method allows.
+  // Writes the vertex cover that a final search from the free rows finds. Returns false if this
+  // search reaches a free column: the matching is then not maximum. That may happen, because races
+  // between pushes can lose a pair.
   __device__ bool write_cover() {
     global_relabel();
     grid_.each(g_.m, [&](int64_t v) {
@@ -106,7 +109,7 @@ class PushRelabel {
     return true;
   }
 
-  // During rounds mu_col may hold stale mates; this removes them before results are written.
+  // Removes mates from mu_col that are out of date: rows that have another mate by now.
   __device__ void fix_matching() {
     grid_.each(g_.m, [&](int64_t v) {
       const int32_t u = __ldcg(mu_col_ + v);
@@ -117,10 +120,11 @@ class PushRelabel {
 
  private:
   static constexpr int32_t kRetired = -2;
-  static constexpr int32_t kPatience = 4096;  // rounds without a path
+  static constexpr int32_t kPatience = 4096;  // most rounds without a newly matched row
   static constexpr int32_t kLeastShrunk = 512;
 
-  // Algorithm 4: sets exact labels by a search from all free rows. Returns the deepest level.
+  // Algorithm 4: sets exact labels by a search from all free rows. Returns the number of the
+  // deepest level.
   __device__ int32_t global_relabel() {
     grid_.each(g_.n, [&](int64_t u) { psi_row_[u] = __ldcg(mu_row_ + u) == -1 ? 0 : never_; });
     grid_.each(g_.m, [&](int64_t v) { psi_col_[v] = never_; });
@@ -149,9 +153,9 @@ class PushRelabel {
     return u == -1 || (u >= 0 && __ldcg(mu_row_ + u) != v);
   }
 
-  // Pushes column v to its lowest row, unless the column matched there was active when the round
-  // began. Returns the displaced column, or v if nothing was done, or a negative number if no
-  // column was displaced.
+  // Pushes column v: matches it to the adjacent row with the smallest label, unless this row's mate
+  // was active when the round began. Returns the mate that v has displaced, v if nothing was done,
+  // or a negative number if v has displaced no column.
   __device__ int32_t push(int32_t v, int32_t loop) const {
     const int32_t own = __ldcg(psi_col_ + v);
     int32_t least = never_, u = -1;
@@ -189,21 +193,21 @@ class PushRelabel {
     return grid_.barrier_reduce().count != 0;
   }
 
-  // Algorithms 7 to 9. At each place, A_c (`current`) holds a pushed column, and A_p (`previous`)
-  // the column that it displaced. If another push overwrites the push, the pushed column is active
-  // again.
+  // Algorithms 7 to 9. Entry k of the list A_c (`current`) is a column that was pushed in the last
+  // round, and entry k of A_p (`previous`) is the column that it displaced. If another push takes
+  // away its row, the pushed column is active again.
   __device__ bool push_active(int32_t loop, bool relabelled) {
     const int32_t count = __ldcg(&c_.entries);
     int32_t *const current = s_.found, *const previous = s_.leaf;
-    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // active column of each place
-    int32_t* const place = column + s_.side;                        // place of each active column
-    const auto column_of = [&](int64_t k) {                         // active column of place k
+    int32_t* const column = reinterpret_cast<int32_t*>(s_.target);  // active column of each entry
+    int32_t* const place = column + s_.side;                        // entry of each active column
+    const auto column_of = [&](int64_t k) {                         // active column of entry k
       const int32_t pushed = __ldcg(current + k);
       const int32_t displaced = __ldcg(previous + k);
       if (pushed >= 0 && is_active(pushed)) return pushed;
       return displaced >= 0 && is_active(displaced) ? displaced : -1;
     };
-    // If several places hold the same column, the last place to write keeps it.
+    // If several entries have the same column, the entry whose thread writes last keeps it.
     grid_.each(count, [&](int64_t k) {
       const int32_t v = column_of(k);
       __stcg(column + k, v);
@@ -230,7 +234,7 @@ class PushRelabel {
     const Tally found = grid_.barrier_reduce();
     if (found.count == 0) return false;
     const int32_t left = shrink ? found.more : count;
-    grid_.barrier_reduce();  // all threads have read the count
+    grid_.barrier_reduce();  // all threads have read c_.entries
     grid_.each(left, [&](int64_t k) {
       const int32_t v = __ldcg(current + k);
       __stcg(previous + k, v >= 0 ? push(v, loop) : -1);
