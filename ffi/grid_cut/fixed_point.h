@@ -84,10 +84,11 @@ struct GridBound {
   }
 };
 
-// True if the units (see GridUnits) were fine enough for an answer whose cut has this capacity:
-// each capacity of the cut is rounded by at most 2^-50 of the cut. Otherwise the problem is solved
-// again, with the capacity of this cut as the bound on the flow. The test matters even if no
-// rounding was detected, because small capacities may have underflowed to 0 unnoticed.
+// `cut` is the capacity of the minimum cut that was found. Returns true if the units (see
+// GridUnits) were fine enough for it, i.e. if rounding changed each arc of the cut by at most
+// 2^-50 * `cut`. Otherwise the problem is solved again, with `cut` as the bound on the flow. The
+// test matters even if no rounding was detected, because small capacities may have underflowed to 0
+// unnoticed.
 JAXMATCH_HOST_DEVICE inline bool are_fine(double most_around, int around_exponent, double cut) {
   constexpr double kMost = 1.7976931348623157e308;
   return cut == 0 || cut > kMost || ldexp(most_around, around_exponent - 8) <= cut;

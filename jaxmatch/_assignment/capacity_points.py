@@ -216,7 +216,7 @@ def check_capacitated_assignment_points(
     - `x` to `col_mask`: as they were passed to the solver.
     - `result`: the solver's result, read as by `check_capacitated_assignment`.
 
-    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck]. Distances are recomputed as by
+    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck]. Distances are computed anew, see
     [`check_assignment_points`][jaxmatch.check_assignment_points].
 
     **Raises:** as the solver, and `ValueError` for results of other shapes.

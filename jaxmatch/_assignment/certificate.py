@@ -43,8 +43,8 @@ class AssignmentCheck(Check):
     """The result of [`check_assignment`][jaxmatch.check_assignment]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the assignment is feasible, whatever its cost.
-    - `optimal`: `bool[...]`, the assignment is valid, and its duals prove that none costs less:
-      `gap` is within the rounding of costs and duals, see [Checks][optimal].
+    - `optimal`: `bool[...]`, the assignment is valid, and `gap` is no larger than the rounding of
+      costs and duals can explain, which proves that none costs less; see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 

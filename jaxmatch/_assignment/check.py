@@ -60,8 +60,8 @@ def check_assignment(
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
       forbidden, and the matching is complete. Its cost does not matter.
-    - `optimal`: `valid`, and the duals prove it: `gap` is within the rounding of costs and duals,
-      see [Checks][optimal].
+    - `optimal`: the assignment is `valid`, and `gap` is no larger than the rounding of costs and
+      duals can explain, which proves it optimal; see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove, or +inf if they prove none, see
       [Checks][check-assignment].
 

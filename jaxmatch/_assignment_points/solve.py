@@ -233,9 +233,10 @@ def check_assignment_points(
     - `result`: the solver's result, read as by `check_assignment`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
-    [`check_assignment`][jaxmatch.check_assignment]. Distances are recomputed in float64 and rounded
-    as in the solver. Inside of a trace without `jax_enable_x64` they are recomputed in float32.
-    Then each distance may differ by a few roundings and increase the gap; `optimal` allows for
+    [`check_assignment`][jaxmatch.check_assignment]. Distances are computed anew and rounded to the
+    dtype of the points. The computation is in float64 with `jax_enable_x64`, for 64-bit NumPy
+    arrays, and outside of a trace on one CPU device; elsewhere it is in float32. Distances may
+    differ from those of the solver by a few roundings and increase the gap; `optimal` allows for
     this. With a radius, a pair whose distance is within rounding of the radius exists if it is
     matched, see [Checks][check-assignment].
 

@@ -41,8 +41,9 @@ class KBestCheck(Check):
     - `valid`: `bool[...]`, the list holds `count` different assignments, at least one, and nothing
       else. Each is feasible, its cost is the sum of the costs of its pairs up to a rounding, and
       the list is sorted by cost.
-    - `optimal`: `bool[...]`, the list is valid, and the duals prove that no assignment is better
-      than the first: `gap` is within the rounding of costs and duals, see [Checks][optimal].
+    - `optimal`: `bool[...]`, the list is valid, and `gap` is no larger than the rounding of costs
+      and duals can explain, which proves that no assignment is better than the first; see
+      [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on (cost of the first assignment − optimum), +inf where
       nothing is proved.
     """

@@ -105,8 +105,9 @@ def check_sparse_assignment(
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are edges, neither
       masked nor forbidden, and every vertex that must be matched is matched. The cost does not
       matter. Nor does the number of pairs with `cardinality="maximum"`.
-    - `optimal`: the result is `valid` and proved optimal: `gap` is at most 2^-32 of the sum of the
-      chosen costs' magnitudes, plus the rounding of the duals, see [Checks][check-sparse].
+    - `optimal`: the result is `valid`, and `gap` is at most 2^-32 of the sum of the chosen costs'
+      magnitudes, plus what the rounding of the duals can explain. This proves it optimal; see
+      [Checks][check-sparse].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none.
 
     **Exact:** the bound holds for the numbers passed in. Differences of costs and duals are exact,

@@ -94,9 +94,9 @@ class _Trees(NamedTuple):
 def match_all(graph: Doubled) -> Matched:
     """A perfect matching of least cost; `failed` if there is none. Costs must not be NaN.
 
-    The loops end for any numbers. Each phase matches at least one more node, or fails. In a search,
-    arcs are at least 0 despite rounding. So shortest paths repeat no node and are found in a
-    bounded number of passes.
+    The loops end for any numbers. Each phase matches at least one more node, or fails. A search
+    clamps reduced costs at 0, so that no arc has negative length, even after rounding. So shortest
+    paths repeat no node and are found in a bounded number of passes.
     """
     size = sum(graph.sizes)
     least = graph.least_at_left(graph.cost, jnp.inf)
@@ -148,8 +148,8 @@ def _left_distances(dist: Array, right_of: Array, free: Array) -> Array:
 def _search(graph: Doubled, s: Matched, free: Bool[Array, " k"]) -> _Trees:
     """Shortest paths by reduced costs (Bellman-Ford): every pass relaxes all arcs.
 
-    Parents form no cycle, because arcs are not negative and a parent is set only where the distance
-    falls.
+    Reduced costs are clamped at 0, so that no arc has negative length, even after rounding. A
+    parent is set only where the distance falls. So parents form no cycle.
     """
     size = len(s.a)
     of_left, of_right = graph.of_left(s.a), graph.of_right(s.b)

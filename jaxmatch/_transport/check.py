@@ -74,8 +74,8 @@ def check_transport(
       empty: indices −1 and mass 0). They move all supply and all demand, or with `partial` or
       `unmatched_cost` at most the supply of each row and the demand of each column. Integer masses
       must agree exactly, floats up to rounding.
-    - `optimal`: the plan is `valid` and proved optimal: `gap` is within the rounding of costs and
-      duals, see [Checks][optimal].
+    - `optimal`: the plan is `valid`, and `gap` is no larger than the rounding of costs and duals
+      can explain, which proves it optimal; see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
       [Checks][check-transport].
 

@@ -48,8 +48,8 @@ class TransportCheck(Check):
     """The result of [`check_transport`][jaxmatch.check_transport]; leading `...` is batch.
 
     - `valid`: `bool[...]`, the plan is feasible, whatever its cost.
-    - `optimal`: `bool[...]`, the plan is valid, and the duals prove that no plan costs less: `gap`
-      is within the rounding of costs and duals, see [Checks][optimal].
+    - `optimal`: `bool[...]`, the plan is valid, and `gap` is no larger than the rounding of costs
+      and duals can explain, which proves that no plan costs less; see [Checks][optimal].
     - `gap`: `f[...]`, a proved bound on cost − optimum, +inf where nothing is proved.
     """
 

@@ -56,10 +56,11 @@ def check_transport_points(
     - `result`: the solver's result, read as by [`check_transport`][jaxmatch.check_transport].
 
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck] with the same bound as
-    `check_transport`. Distances are recomputed, inside of a trace in the type of results and
-    otherwise in float64, and rounded to the type of the points. They may differ from the solver's
-    distances by a few roundings. The gap then grows by these roundings for each unit of mass, and
-    `optimal` allows for that.
+    `check_transport`. Distances are computed anew and rounded to the dtype of the points. The
+    computation is in float64 with `jax_enable_x64`, for 64-bit NumPy arrays, and outside of a trace
+    on one CPU device; elsewhere it is in float32. Distances may differ from those of the solver by
+    a few roundings. The gap then grows by these roundings for each unit of mass, and `optimal`
+    allows for that.
 
     **Time and memory:** one pass over all pairs, in blocks of 4 million pairs (under an outer
     `vmap`, 4 million of each problem). Besides these blocks, O((n + m)·d) memory.

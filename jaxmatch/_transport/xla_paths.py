@@ -116,7 +116,8 @@ def _scan(c: Array, s: Search) -> Search:
     on, row = waiting.any(), lax.argmax(waiting, 0, jnp.int32)
     child = s.col_parent == row
     tied = on & ~s.col_settled & (child | (indices(s.v) == s.row_parent[row]))
-    # Despite rounding, no arc is shorter than 0, and arcs with mass have length 0.
+    # Reduced costs are clamped at 0, so that no arc has negative length, even after rounding. Arcs
+    # that carry mass have length 0.
     through = s.row_dist[row] + jnp.maximum((c[row] - s.u[row]) - s.v, 0)
     closer = tied | (on & ~s.col_settled & ~s.col_tied & (through < s.col_dist))
     return s._replace(

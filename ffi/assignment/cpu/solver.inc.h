@@ -124,8 +124,9 @@ template <class S>
 bool solve_canonical(S& s, bool warm, double limit, double unit, int big_m) {
   int32_t free_count = start_rows(s, warm);
   if (free_count == kNone) return false;
-  // Where big-M costs must stay allowed, they determine epsilon. An auction with so large an
-  // epsilon could not tell the other costs apart.
+  // The epsilon of an auction is a fraction of the spread of the costs. If big-M pairs could not be
+  // forbidden (kNeedsBigM), their costs are part of the spread, and epsilon is so large that an
+  // auction could not tell the other costs apart. So there is no auction.
   const bool may_bid = s.rows >= kFewestBidders && big_m != kNeedsBigM;
   Searched searched = Searched::kOverBudget;
   if (!may_bid || free_count <= s.rows / kMostFreePart) {

@@ -165,8 +165,9 @@ __device__ void copy_rows(const F& f, int block, int blocks) {
       for (int a = 0; a < kAhead; ++a) {
         raw[a] = f.load(i, min(first + a * kWarpSize, f.cols - 1));
       }
+      // Stores past the end of the row go to the last column again, with the same value.
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {  // duplicates store the same value
+      for (int a = 0; a < kAhead; ++a) {
         costs[int64_t(i) * f.stride + min(first + a * kWarpSize, f.cols - 1)] = raw[a];
       }
     }

@@ -144,7 +144,7 @@ struct Control {
   int32_t bids = 0;                // number of bids in the auction, see scale_stage()
   int32_t least_free = INT32_MAX;  // number of free rows at the last selection by selects_again()
   int64_t epsilon = 0, last_epsilon = 0;  // of the auction's next and last scale
-  // The next two steps by which dummy rows lower spare_price in the auction.
+  // The next two amounts by which dummy rows lower spare_price in the auction.
   int64_t spare_step = 0, next_spare_step = 0;
   double sum = 0;                  // result of ordered_sum()
   int64_t deadline = kNoDeadline;  // on the team's clock, see now()

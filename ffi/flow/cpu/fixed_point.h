@@ -83,10 +83,10 @@ class FixedPoint {
     return kOptimal;
   }
 
-  // True if the unit is fine enough for an answer whose cut has this capacity. For floats, the
-  // bound must be at most 2^9 times the cut. As the unit is at most 2^-59 of the bound, each
-  // capacity is then rounded by at most 2^-50 of the cut. If nothing is rounded, the bound may be
-  // up to 2^20 times the cut.
+  // `cut` is the capacity of the minimum cut that was found. Returns true if the unit is fine
+  // enough for it. For floats, the bound must be at most 2^9 times `cut`. As the unit is at most
+  // 2^-59 of the bound, rounding then changes each capacity by at most 2^-50 * `cut`. If nothing is
+  // rounded, the bound may be up to 2^20 times `cut`.
   bool is_fine(Wide cut) const {
     if constexpr (std::is_integral_v<C>) {
       return true;

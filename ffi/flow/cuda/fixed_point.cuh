@@ -128,10 +128,11 @@ class FixedPoint {
     return sum;
   }
 
-  // True if no further solve is needed after an answer whose cut has this capacity. For integers
-  // the unit must be 1. For floats the bound must be at most 2^9 times the cut, or 2^20 times if
-  // nothing is rounded. Also true if this cut has more than half the capacity of the previous
-  // solve's cut: another solve could make the unit finer by one bit at most.
+  // `cut` is the capacity of the minimum cut that was found. Returns true if no further solve is
+  // needed. For integers the unit must be 1. For floats the bound must be at most 2^9 times `cut`,
+  // or 2^20 times if nothing is rounded. Floats also need no further solve if `cut` is more than
+  // half the capacity of the previous solve's cut: another solve could make the unit finer by one
+  // bit at most.
   __device__ bool is_fine(double cut) const {
     const int exponent = __ldcg(&c_.exponent);
     const double known = __ldcg(&c_.known);

@@ -59,7 +59,8 @@ class FixedPoint {
   FixedPoint(const GridCapacities<T>& g, double known) : g_(g), n_(g.shape.cells()) {
     survey(known);
   }
-  // True if these units were fine enough for an answer whose cut has this capacity.
+  // `cut` is the capacity of the minimum cut that was found. Returns true if these units were fine
+  // enough for it.
   bool are_fine(double cut) const {
     return grid_cut::are_fine(survey_.most_around, around_exponent_, cut);
   }

@@ -78,9 +78,9 @@ class GridNumbers {
     }
   }
 
-  // True if no further solve is needed after an answer whose cut has this capacity. Otherwise the
-  // next solve uses this capacity as a bound on the flow. All threads must call it with the same
-  // capacity.
+  // `cut` is the capacity of the minimum cut that was found. Returns true if no further solve is
+  // needed. Otherwise the next solve uses `cut` as a bound on the flow. All threads must call it
+  // with the same `cut`.
   __device__ bool is_fine(double cut) {
     if (kReal ? are_fine(around_, exponent_, cut) : shift_ == 0) return true;
     // For integers in units above 1, another solve in such units helps only if this cut has at most

@@ -43,9 +43,10 @@ struct Partition {
   // Sorts the rows of node x that are not forced. If a row gives up its pair, the shortest path
   // leaves the row by another pair, and enters the column of the given-up pair from another row. So
   // the least reduced cost of the row plus that of the column is a lower bound on the length of the
-  // path. Rows with large bounds come first, but after the row that already has forbidden pairs. So
-  // the children that are probably cheap, and thus partitioned further, come late in the order.
-  // There they have more forced rows, and so fewer children.
+  // path. The row in front stays there, because it may already have forbidden pairs. The other rows
+  // follow in order of decreasing bound. So the children that are probably cheap, and thus
+  // partitioned further, come late in the order. There they have more forced rows, and so fewer
+  // children.
   void sort_rows(int32_t x) {
     const int32_t* const col4row = tree.col4row_of(x);
     int32_t* const order = tree.order_of(x);

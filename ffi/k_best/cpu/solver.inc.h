@@ -114,8 +114,9 @@ int64_t enumerate(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
 
 // Solves with the lowest level of costs alone (common/cost_levels.inc.h) and forbids all other
 // costs. Then allows one more level each time, until there are k assignments or no more levels.
-// Units that suit a high level would round lower costs away, so draw_near() lowers such a level
-// first. Returns false if there is no assignment.
+// A unit large enough for the costs of a high level would round the costs below them away. So
+// before each solve, draw_near() replaces the costs of a high level, where it can, by a smaller
+// number that still outweighs all lower levels. Returns false if there is no assignment.
 template <class Elem>
 bool solve_levels(const KBestProblem& p, const Form& f, Workspace& w, int64_t k,
                   const CostSummary& found) {

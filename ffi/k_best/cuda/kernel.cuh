@@ -163,9 +163,11 @@ __device__ inline void list_all(Block block) {
 
 // Solves with the lowest level of costs alone (common/cost_levels.inc.h) and forbids all other
 // costs. Then allows one more level each time, until there are k assignments or no more levels.
-// Units that suit a high level would round lower costs away, so draw_near() lowers such a level
-// first. If the best assignment has a cost that draw_near() may have lowered, its duals do not
-// prove that it is optimal for the given costs. They are then computed again without draw_near().
+// A unit large enough for the costs of a high level would round the costs below them away. So
+// before each solve, draw_near() replaces the costs of a high level, where it can, by a smaller
+// number that still outweighs all lower levels. If the best assignment has a cost that
+// draw_near() may have lowered, its duals do not prove that it is optimal for the given costs. They
+// are then computed again without draw_near().
 __device__ inline void solve_levels(Block block) {
   Shared& s = block.s;
   find_levels(block);

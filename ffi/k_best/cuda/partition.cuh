@@ -81,8 +81,8 @@ struct Partition {
     block.sync();
   }
 
-  // Sorts the rows that are not forced by decreasing bound. The first of them, which already has
-  // forbidden pairs, keeps its place.
+  // Sorts the rows that are not forced. The first of them stays in front, because it may already
+  // have forbidden pairs. The other rows follow in order of decreasing bound.
   __device__ void sort() const {
     const State& w = s.state;
     const int32_t begin = first + 1;

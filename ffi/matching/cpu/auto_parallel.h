@@ -245,7 +245,8 @@ class ParallelAutoSearch {
   HostArena& scratch_;
   const Spread& spread_;
   FreeRows free_rows_;           // rows that may have a path
-  int32_t* after_;               // [n], the row after each row in the queue of its search
+  int32_t* after_;               // [n], linked lists: the row that follows each row in the queue of
+                                 // the same search
   int32_t* parent_;              // [m], the row from which each column was reached
   int32_t* owner_;               // [m], the owner of each column
   int32_t* path_end_ = nullptr;  // the last free column that each tree has reached, or -1

@@ -338,9 +338,10 @@ Status solve_mapped(const TransportProblem& p, const CanonicalForm& f, Workspace
 }
 
 // Solves the problem without the costs above level `needed` (levels.h). While it is infeasible,
-// adds one level at a time. Costs are rounded at the scale of the highest level, so costs of low
-// levels lose digits. Therefore the problem is first solved with the levels moved closer together.
-// The plan of this solve is written if it costs less than the plan for the unchanged costs.
+// adds one level at a time. A unit large enough for the costs of a high level may round the costs
+// below them away. So there is an extra solve first, for which draw_near() replaces the costs of a
+// high level, where it can, by a smaller number that still outweighs all lower levels. The plan of
+// this solve is written if it costs less than the plan for the unchanged costs.
 template <class C>
 Status solve_levels(const TransportProblem& p, const CanonicalForm& f, Workspace<C>& w,
                     const CostSummary& found, const CostLevels& levels, int needed) {

@@ -103,9 +103,10 @@ __device__ bool find_basis(Team team, const Tree<C>& tree, const Workspace& w) {
 }
 
 // Solves the problem without the costs above level `needed` (levels.cuh). While it is infeasible,
-// adds one level at a time. Costs are rounded at the scale of the highest level, so costs of low
-// levels lose digits. Therefore the problem is first solved with the levels moved closer together.
-// The plan of this solve is written if it costs less than the plan for the unchanged costs.
+// adds one level at a time. A unit large enough for the costs of a high level may round the costs
+// below them away. So there is an extra solve first, for which draw_near() replaces the costs of a
+// high level, where it can, by a smaller number that still outweighs all lower levels. The plan of
+// this solve is written if it costs less than the plan for the unchanged costs.
 template <class C>
 __device__ void solve_levels(Team team, C& c, const Workspace& w, bool tree_in_shared,
                              const CostSummary& found, int needed, int64_t shorter) {

@@ -106,16 +106,15 @@ __device__ int find_levels(Team team, const C& c, const Workspace& w, double out
   return int(team.most(double(needed)));
 }
 
-// Whether the levels below `end` can be moved closer together (draw_near()).
+// Whether draw_near() can lower the costs of a level below `end`.
 __device__ inline bool draws_near(Team team, int end, double outweighs) {
   const CostLevels& levels = team.s.levels;
   double most;
   return levels.count > 1 && end > 1 && draw_near(levels, end, outweighs, &most).draws_near();
 }
 
-// Sets the map so that it forbids the costs of level `end` and above. `near`: the map also lowers
-// costs of levels below `end`, so that these levels are closer together (draw_near()). Updates
-// `found` for the changed costs.
+// Sets the map so that it forbids the costs of level `end` and above. `near`: draw_near() also
+// lowers the costs of levels below `end`, where it can. Updates `found` for the changed costs.
 template <class C>
 __device__ void set_map(Team team, C& c, int end, bool near, double outweighs, CostSummary* found) {
   Shared& s = team.s;

@@ -256,7 +256,7 @@ __device__ bool solve_small(Team team, C& c, const Workspace& w) {
   if (!read_small_masses(team, c, w, masses) || masses.total == 0) return false;
   const int64_t shorter = min(c.p.n, c.p.m);
   if (!C::kInteger && may_have_levels(found)) {
-    // This kernel can go on only if all levels are needed and they cannot be moved closer together.
+    // This kernel can go on only if all levels are needed and draw_near() can lower none of them.
     const double arcs = most_arcs(shorter);
     const int end = find_levels(team, c, w, arcs) + 1;
     if (end < team.s.levels.count || draws_near(team, end, arcs)) return false;

@@ -37,7 +37,8 @@ struct TwoLeast {
   float least = kFarFloat, next = kFarFloat;
   int32_t col = INT32_MAX;
 
-  // Columns must be included in increasing order.
+  // Adds column j. Calls must be in order of increasing j, so that the first of several equal
+  // columns is kept.
   __device__ void include(float x, int32_t j) {
     const bool better = x < least;
     next = fminf(next, better ? least : x);

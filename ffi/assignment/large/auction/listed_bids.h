@@ -48,7 +48,8 @@ struct LaneScan {
   int32_t next_col = -1;
   Cost cost{}, next_cost{};
 
-  // Columns must come in order.
+  // Adds column j. Calls must be in order of increasing j, so that the first of several equal
+  // columns is kept.
   __device__ void include(double x, int32_t j, Cost c) {
     const bool first = x < two.least, second = x < two.next;
     third = second ? two.next : lesser(third, x);
@@ -119,9 +120,9 @@ class ListedBids {
   static constexpr int kRowsAtOnce = 128, kGroup = 4, kWarps = kWarpsOfLists;
 
   // A scan tries two horizons. Each lane stores only its two cheapest columns, so no horizon may
-  // exceed the third-least reduced cost of a lane. The first horizon is the minimum of these costs
-  // over all lanes. If it makes the list too long, the second horizon is used, the minimum of the
-  // lanes' second-least reduced costs.
+  // exceed the third-least reduced cost of any lane. The first horizon is the minimum of these
+  // costs over all lanes. If it makes the list too long, the second horizon is used, the minimum of
+  // the lanes' second-least reduced costs.
   struct Shared {
     TwoLeast two[kWarps][kGroup];
     double horizon[2][kWarps][kGroup];

@@ -13,7 +13,8 @@ struct TwoLeast {
   double least = infinity(), next = infinity();
   int32_t col = -1;  // the first column with the least reduced cost
 
-  // Columns must come in order.
+  // Adds column j. Calls must be in order of increasing j, so that the first of several equal
+  // columns is kept.
   JAXMATCH_INLINE void include(double x, int32_t j) {
     const bool better = x < least;
     const double higher = better ? least : x;

@@ -141,8 +141,8 @@ JAXMATCH_DEVICE Next take_step(Team& team, Sharded<T>& d, Step step) {
 }
 
 // Runs steps until an exchange is requested or the problem is solved. If it is solved, writes the
-// results. A team whose searches have a separate kernel stops before a search, and continues with
-// `again`.
+// results. A team whose searches have a separate kernel also stops before a search. A second launch
+// (`again`) continues after the search.
 template <class Team, class T>
 JAXMATCH_DEVICE void solve_shard(Team& team, Sharded<T>& d, const LargeResults& results,
                                  bool again) {
@@ -205,7 +205,10 @@ JAXMATCH_DEVICE void set_up_shard(Sharded<T>& d, bool rows, int64_t each, int64_
   s.core_col = reinterpret_cast<ClassCols*>(s.core_key + core_count);
 }
 
-// One launch on this device. With `again`, it is the launch after the search kernel.
+// What one kernel launch (on the CPU, one call) does on this device. It runs steps until the
+// problem is solved, an exchange with the other devices is due, or, on CUDA, search_shard() must
+// run, which is a separate kernel. `again`: this is the second launch of a call, after
+// search_shard(). It returns at once if the first launch requested an exchange or ended the solve.
 template <class Team, class T>
 JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& results, bool rows,
                                int64_t each, const int32_t* me, char* cores_out, int64_t core_count,
@@ -218,8 +221,9 @@ JAXMATCH_DEVICE void run_shard(Team& team, Sharded<T> d, const LargeResults& res
   solve_shard(team, d, results, again);
 }
 
-// The launch between the two launches of run_shard(): a kernel with its own registers. It searches
-// if a search is the next step. It reads no costs, so T is any type.
+// What the kernel between the two launches of run_shard() does: it runs the search if a search is
+// the next step. It is a separate kernel so that it gets its own register allocation. It reads no
+// costs, so T can be any type.
 template <class Team, class T>
 JAXMATCH_DEVICE void search_shard(Team& team, LargeProblem<T> p, Continuation* continuation,
                                   bool rows) {
