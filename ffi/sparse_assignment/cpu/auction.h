@@ -7,39 +7,37 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sparse_assignment/cpu/bids.h"
 #include "sparse_assignment/cpu/feasible.h"
+#include "sparse_assignment/cpu/price_updates.h"
+#include "sparse_assignment/cpu/tight_paths.h"
 
 namespace jaxmatch::sparse_assignment {
 
+// Bids alone match the last rows of a scale slowly: many columns must get dearer by epsilon again
+// and again until a free column competes. So a global price update (price_updates.h) follows a
+// number of bids, and it ends such a price war.
 template <class Int>
 class Auction {
  public:
-  explicit Auction(MatchingState<Int>& s) : s_(s), waiting_(size_t(s.c.rows)) {}
+  // `updates` is set by the first update.
+  Auction(MatchingState<Int>& s, std::optional<PriceUpdates<Int>>& updates)
+      : s_(s), updates_(updates), waiting_(size_t(s.c.rows)) {}
 
   // Sets the prices. Keeps the pairs whose reduced cost is exactly 0, and the duals of their rows.
   // `warm`: the prices are nearly optimal already, so only the last scale (with the smallest
   // epsilon) runs. Returns false if not all rows can be matched.
   bool run(bool warm) {
-    constexpr int64_t kFirst = 32, kFactor = 4, kStop = 64, kMostBidsPerRow = 60;
-    // Bids per row before the feasibility test. The test then takes about a fiftieth of the time of
-    // these bids.
-    constexpr int64_t kBidsBeforeMatching = 8;
-    bool is_known = false;
+    constexpr int64_t kFirst = 32, kFactor = 8;
     const Int range = spread();
     const Int last = std::max<Int>(range / (4 * int64_t(s_.c.rows)), 1);
     for (Int epsilon = warm ? last : std::max<Int>(range / kFirst, 1);; epsilon /= kFactor) {
       epsilon = std::max(epsilon, last);
       begin(epsilon);
-      const int64_t few = epsilon == last ? s_.c.rows / 1024 : s_.c.rows / kStop;
-      for (int64_t left = kMostBidsPerRow * s_.c.rows; size_ > few && left > 0; --left)
-        bid(epsilon);
-      if (!is_known && size_ > 0 && s_.bids > kBidsBeforeMatching * s_.c.rows) {
-        if (!can_match_rows(s_)) return false;
-        is_known = true;
-      }
+      if (!match_all(epsilon)) return false;
       if (epsilon == last) break;
     }
     begin(0);
@@ -68,6 +66,13 @@ class Auction {
     ++size_;
   }
 
+  int32_t pop() {
+    const int32_t i = waiting_[head_];
+    --size_;
+    head_ = head_ + 1 == waiting_.size() ? 0 : head_ + 1;
+    return i;
+  }
+
   // Starts a scale: frees each matched row whose edge has a cost - price more than epsilon above
   // the row's minimum, and queues all free rows.
   void begin(Int epsilon) {
@@ -89,10 +94,48 @@ class Auction {
     }
   }
 
+  // Matches all rows, so that no reduced cost exceeds the least of its row by more than epsilon.
+  // Returns false if not all rows can be matched.
+  bool match_all(Int epsilon) {
+    // Measured, for each row: bids before the first update of a scale, and between two of them.
+    constexpr int64_t kBids = 8, kMoreBids = 4;
+    for (int64_t left = kBids * s_.c.rows; size_ > 0; --left) {
+      if (left > 0) {
+        bid(epsilon);
+        continue;
+      }
+      if (!is_known_ && !can_match_rows(s_)) return false;
+      is_known_ = true;
+      if (!update(epsilon)) return false;
+      left = kMoreBids * s_.c.rows;
+    }
+    return true;
+  }
+
+  // Updates the prices and matches the free rows that then have an augmenting path of tight edges.
+  // The reduced cost of each pair may exceed the dual of its row by epsilon: the duals of matched
+  // rows are set so. An update raises both duals of a pair alike and makes no other reduced cost
+  // negative, so no pair exceeds the least reduced cost of its row by more than epsilon afterwards.
+  // Returns false if not all rows can be matched.
+  bool update(Int epsilon) {
+    for (int32_t i = 0; i < s_.c.rows; ++i) {
+      const int64_t pair = s_.pair[size_t(i)];
+      Int& u = s_.u[size_t(i)];
+      u = pair == kFree ? best_of(s_, i).least : s_.reduced(s_.c.edges[size_t(pair)]) - epsilon;
+      if (u == kNever) return false;
+    }
+    if (!updates_.has_value()) updates_.emplace(s_);
+    std::vector<int32_t> left;
+    while (size_ > 0) left.push_back(pop());
+    int64_t work = 0;
+    if (!updates_->update(int64_t(left.size()), &work)) return false;
+    TightPaths<Int>(s_, updates_->pairs()).match(&left, &work);
+    for (const int32_t i : left) push(i);
+    return true;
+  }
+
   void bid(Int epsilon) {
-    const int32_t i = waiting_[head_];
-    head_ = head_ + 1 == waiting_.size() ? 0 : head_ + 1;
-    --size_;
+    const int32_t i = pop();
     ++s_.bids;
     s_.poll.after(16 + s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)]);
     const Choice<Int> best = best_of(s_, i);
@@ -107,6 +150,8 @@ class Auction {
   }
 
   MatchingState<Int>& s_;
+  std::optional<PriceUpdates<Int>>& updates_;
+  bool is_known_ = false;         // that all rows can be matched
   std::vector<int32_t> waiting_;  // [rows] ring buffer of the free rows
   size_t head_ = 0;
   int64_t size_ = 0;

@@ -20,8 +20,14 @@ namespace jaxmatch::sparse_assignment {
 template <class Int>
 class Leftovers {
  public:
-  Leftovers(MatchingState<Int>& s, std::vector<int32_t> left)
-      : s_(s), whole_(int64_t(s.c.edges.size()) + s.c.rows), left_(std::move(left)), search_(s) {}
+  // `updates` is set by the first update.
+  Leftovers(MatchingState<Int>& s, std::optional<PriceUpdates<Int>>& updates,
+            std::vector<int32_t> left)
+      : s_(s),
+        whole_(int64_t(s.c.edges.size()) + s.c.rows),
+        left_(std::move(left)),
+        search_(s),
+        updates_(updates) {}
 
   // Matches every remaining row, or leaves it unmatched at its cost. Returns false if a row has no
   // augmenting path.
@@ -71,10 +77,9 @@ class Leftovers {
   }
 
   bool update(Rate* rate) {
-    if (!updates_.has_value()) {
-      if (!set_duals()) return false;
-      updates_.emplace(s_);
-    }
+    if (!has_duals_ && !set_duals()) return false;
+    has_duals_ = true;
+    if (!updates_.has_value()) updates_.emplace(s_);
     const size_t before = left_.size();
     int64_t work = 0, of_paths = 0;
     if (!updates_->update(int64_t(before), &work)) return false;
@@ -97,7 +102,8 @@ class Leftovers {
   const int64_t whole_;  // the work of a search of the whole graph
   std::vector<int32_t> left_;
   Search<Int> search_;
-  std::optional<PriceUpdates<Int>> updates_;
+  std::optional<PriceUpdates<Int>>& updates_;
+  bool has_duals_ = false;  // free rows have them, see set_duals()
 };
 
 }  // namespace jaxmatch::sparse_assignment

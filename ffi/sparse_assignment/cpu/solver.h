@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,9 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Sets the prices to the given start duals if no dual is too large. Returns whether it did.
+// Sets the prices to the given start duals if no dual is too large. Returns whether it did. Only
+// for problems in which all rows and columns must be matched: others need prices of 0 at free
+// columns.
 template <class Int>
 bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
   const double most = std::ldexp(1.0, UnitLimits<Int>::kMostOnPathBits - 2);
@@ -33,14 +36,16 @@ bool start_warm(const SparseProblem& p, MatchingState<Int>& s) {
   return true;
 }
 
+// Returns false if not all that must be matched can be. `warm`: the prices are nearly optimal.
 template <class Int>
-bool match_all(const SparseProblem& p, MatchingState<Int>& s) {
+bool match_all(MatchingState<Int>& s, bool warm) {
+  std::optional<PriceUpdates<Int>> updates;
   // If columns may stay unmatched, the prices of free columns must be 0, which an auction would
   // violate.
-  if (s.c.all_matched && !Auction<Int>(s).run(start_warm(p, s))) return false;
+  if (s.c.all_matched && !Auction<Int>(s, updates).run(warm)) return false;
   std::vector<int32_t> left = hold_bids(s);
-  if (!left.empty() && !can_match_rows(s)) return false;
-  if (!Leftovers<Int>(s, std::move(left)).match()) return false;
+  if (!left.empty() && !s.c.all_matched && !can_match_rows(s)) return false;
+  if (!Leftovers<Int>(s, updates, std::move(left)).match()) return false;
   for (size_t j = 0; j < s.c.must.size(); ++j) {
     if (s.c.must[j] && s.row4col[j] == kNone) return false;
   }
@@ -88,29 +93,60 @@ class Solver {
 
   void solve_plain(const CanonicalOf<int64_t>& canonical) {
     MatchingState<int64_t> state(canonical);
-    if (!match_all(p_, state)) return write_failure(p_, kInfeasible);
+    const bool warm = canonical.all_matched && start_warm(p_, state);
+    if (!match_all(state, warm)) return write_failure(p_, kInfeasible);
     if (is_fine(state, part_)) return write_result<T>(p_, state);
-    solve_below<Wide>(HUGE_VAL);
+    solve_below<Wide>(HUGE_VAL, &state);
   }
 
   // Solves the problem without costs of `limit` or more. Returns false if this does not solve the
   // whole problem: the duals do not prove that these costs are unnecessary, or the units are too
-  // coarse.
+  // coarse. `rough`: a solution in 64-bit units, if one is known.
   template <class Int>
-  bool solve_below(double limit) {
+  bool solve_below(double limit, const MatchingState<int64_t>* rough = nullptr) {
     constexpr bool kNarrow = sizeof(Int) == 8;
     CanonicalOf<Int> canonical;
     if (!limits_.empty()) canonical.tier = limits_.front();
     CanonicalForm<T, Int> form(p_, limit, &canonical);
     if (form.read() != kOptimal || form.build() != kOptimal) return false;
     MatchingState<Int> state(canonical);
-    const bool solved = match_all(p_, state);
+    bool warm = false;
+    if (canonical.all_matched) {
+      warm = rough ? take_prices(*rough, state) : start_warm(p_, state);
+      if (!kNarrow && !warm) warm = start_rough(limit, state);
+    }
+    const bool solved = match_all(state, warm);
     if (limit < HUGE_VAL && !(solved && form.can_spare(state))) return false;
     if (kNarrow && !is_fine(state, kPartOfTier)) return false;
     if (solved) {
       write_result<T>(p_, state);
     } else {
       write_failure(p_, kInfeasible);
+    }
+    return true;
+  }
+
+  // Sets the prices to those of an auction in 64-bit units, which takes half of the time that one
+  // in wide units takes. Returns whether it did.
+  template <class Int>
+  bool start_rough(double limit, MatchingState<Int>& state) const {
+    if constexpr (sizeof(Int) == 8) {
+      return false;
+    } else {
+      CanonicalOf<int64_t> canonical;
+      canonical.tier = state.c.tier;
+      CanonicalForm<T, int64_t> form(p_, limit, &canonical);
+      if (form.read() != kOptimal || form.build() != kOptimal) return false;
+      MatchingState<int64_t> rough(canonical);
+      std::optional<PriceUpdates<int64_t>> updates;
+      return Auction<int64_t>(rough, updates).run(false) && take_prices(rough, state);
+    }
+  }
+  template <class Int>
+  static bool take_prices(const MatchingState<int64_t>& rough, MatchingState<Int>& state) {
+    const int shift = std::ilogb(state.c.scale) - std::ilogb(rough.c.scale);
+    for (size_t j = 0; j < rough.v.size(); ++j) {
+      state.v[j] = shift < 0 ? Int(rough.v[j]) >> -shift : Int(rough.v[j]) << shift;
     }
     return true;
   }
