@@ -1,4 +1,4 @@
-"""The CPU engine for sparse costs: what it counts on larger problems, and warm starts."""
+"""The CPU engine for sparse costs: what it counts, warm starts, graphs that are matrices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import numpy_dtype, x64
 
 import jaxmatch as jm
 from jaxmatch._sparse_assignment.native import sparse_assignment
@@ -78,3 +79,33 @@ def test_warm_starts():
         res, edge, _ = solve(graph, cost, col_dual=jnp.asarray(duals, cold.col_dual.dtype))
         assert res.cost == cold.cost
         assert_proved(graph, cost, res, edge, np.inf)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("shape, density", [((30, 30), 1), ((20, 31), 0.8), ((31, 20), 0.6)])
+def test_graphs_of_nearly_all_pairs_are_solved_as_matrices(shape, density, dtype):
+    """That solver counts neither bids nor searches; edges are still places in `col_ind`."""
+    random = np.random.default_rng(9)
+    graph, cost, dense = sparse(random, *shape, density, -5, 60)
+    rows, cols = random.random(shape[0]) < 0.9, random.random(shape[1]) < 0.9
+    with x64(dtype.endswith("64")):
+        for given in ({}, {"maximize": True}, {"row_mask": rows, "col_mask": cols},
+                      {"unmatched_cost": np.full(shape[0], 3, np.float32)}):  # fmt: skip
+            sign = -1 if "maximize" in given else 1
+            res, edge, counts = solve(graph, cost.astype(numpy_dtype(dtype)), **given)
+            expected = jm.solve_assignment(np.where(np.isinf(dense), sign * np.inf, dense), **given)
+            assert (res.status, counts.tolist()) == (0, [0, 0])
+            assert res.cost == expected.cost
+            if not {"maximize", "row_mask"} & given.keys():
+                assert_proved(graph, cost, res, edge, given.get("unmatched_cost", np.inf))
+
+
+def test_graphs_whose_costs_lie_far_apart_are_not():
+    """The solver of matrices has one unit for all costs."""
+    random = np.random.default_rng(10)
+    cost = np.where(random.random((6, 6)) < 0.3, 1e18, random.random((6, 6)))
+    np.fill_diagonal(cost, random.random(6))
+    graph = jm.BipartiteGraph.from_dense(np.ones((6, 6)))
+    with x64(True):
+        res, _, counts = solve(graph, cost.ravel())
+    assert counts.any() and 0 <= float(res.gap) < 1e-12

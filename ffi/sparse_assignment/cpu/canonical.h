@@ -89,6 +89,8 @@ class CanonicalForm {
     return kOptimal;
   }
   const CostRange& range() const { return range_; }
+  // Whether sums of costs fit into units, which only integers may not. Must follow read().
+  bool fits() { return choose_units(p_, range_, std::is_integral_v<T>, musts_, &units_); }
   bool is_integral() const { return std::is_integral_v<T> && range_.whole; }
   // The exponents of all nonzero costs below the limit.
   Exponents exponents() const {

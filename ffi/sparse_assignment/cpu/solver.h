@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "sparse_assignment/cpu/as_matrix.h"
 #include "sparse_assignment/cpu/auction.h"
 #include "sparse_assignment/cpu/feasible.h"
 #include "sparse_assignment/cpu/finish.h"
@@ -75,6 +76,7 @@ class Solver {
     if (const Status status = form.read(); status != kOptimal) return write_failure(p_, status);
     if (!form.is_integral()) find_limits(form);
     if (limits_.empty()) {
+      if (is_ordinary(form) && AsMatrix<T>(p_).solve(part_)) return;
       if (form.build() == kOptimal) return solve_plain(canonical);
       find_limits(form);  // integer costs do not fit into 64-bit units
     }
@@ -90,6 +92,11 @@ class Solver {
 
  private:
   using Wide = __int128;
+
+  // The solver of matrices is less exact for huge and tiny numbers.
+  static bool is_ordinary(CanonicalForm<T, int64_t>& form) {
+    return form.fits() && form.range().least > 0x1p-900 && form.range().most < 0x1p900;
+  }
 
   void solve_plain(const CanonicalOf<int64_t>& canonical) {
     MatchingState<int64_t> state(canonical);
