@@ -2,7 +2,11 @@
 
     python tests/mutations.py              all
     python tests/mutations.py NAME ...     those whose names begin so
+    python tests/mutations.py --as-make-test [NAME ...]
     python tests/mutations.py --list
+
+Each fault names the tests that find it. With `--as-make-test`, those that `make test` runs of that
+folder and of `tests/conformance` must find it.
 
 The copy and its native library are kept in build/mutations: a fault of C++ compiles what includes
 it. Faults of CUDA kernels are for the emulators. Needs CMake and ninja; takes about a minute each.
@@ -395,12 +399,19 @@ def run(tests: str) -> tuple[str, str]:
     return "NOT RUN", "\n".join(lines[-5:])
 
 
+def as_make_test(tests: str) -> str:
+    """The folders of these tests, and conformance, without most of the slow tests."""
+    folders = {str(Path(name).parent) for name in tests.split() if name.startswith("tests/")}
+    return " ".join(["tests/conformance", *sorted(folders), "--share", "64"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "names", nargs="*", help="faults whose names begin so; all if there is none"
     )
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--as-make-test", action="store_true", help="run what `make test` runs")
     args = parser.parse_args()
     wanted = {
         name: fault
@@ -427,7 +438,7 @@ def main() -> None:
             path.write_text(text.replace(fault.old, fault.new))
             if native or not built:
                 build()
-            said, where = run(fault.tests)
+            said, where = run(as_make_test(fault.tests) if args.as_make_test else fault.tests)
         finally:
             path.write_text(text)
         built = not native

@@ -134,13 +134,47 @@ def _as_kwok_reads(weight: np.ndarray) -> np.ndarray:
     return weight / float(2 * (weight[0] & -weight[0]))
 
 
+# ---------------------------------------------------------------------------------------------
+# or-tools
+
+
+def by_ortools(given: Arrays) -> Solve:
+    """Cost scaling of Goldberg and Kennedy, for as many rows as columns that all are matched.
+
+    It takes integers, which it multiplies by the number of rows: floats are rounded to the finest
+    units with which it reports no overflow.
+    """
+    from ortools.graph.python import linear_sum_assignment
+
+    n, cost = int(given["size"][0]), given["cost"]
+    if cost.dtype.kind == "f":
+        unit = np.abs(cost).max(initial=1e-300) / min(2.0**58 / n**2, 1e12)
+        cost = np.rint(cost / unit)
+    solver: Any = linear_sum_assignment.SimpleLinearSumAssignment()
+    rows = _rows(given).astype(np.int32)
+    solver.add_arcs_with_cost(rows, given["col_ind"].astype(np.int32), cost.astype(np.int64))
+
+    def solve() -> np.ndarray:
+        assert solver.solve() == solver.OPTIMAL
+        return np.array([solver.right_mate(i) for i in range(n)])
+
+    return solve
+
+
+def takes(name: str, form: str, n: int, m: int, edges: int) -> bool:
+    """Whether a peer solves such problems, in the memory that there is."""
+    fits = edges <= MOST_EDGES.get(name, edges)
+    return fits and (name != "ortools" or (form in FULL and n == m))
+
+
 PEERS: dict[str, Callable[[Arrays], Solve]] = {
     "scipy": by_scipy,
     "kwok": by_kwok,
+    "ortools": by_ortools,
     "scipy from points": from_points,
 }
 
 
 def found() -> list[str]:
-    """The solvers that are installed and take any problem."""
-    return [name for name in ("scipy", "kwok") if find_spec(name)]
+    """The solvers that are installed."""
+    return [name for name in ("scipy", "kwok", "ortools") if find_spec(name)]

@@ -1,7 +1,8 @@
 """Sparse assignment problems as people have them: families by name, form and size.
 
 Forms: `"full"` matches all of the smaller side, also as `"rectangular"`, which has 70 % of the
-rows; `"gated"` may leave a row at the price of the gate; `"maximum"` matches as many as possible.
+rows, and as `"escape"`, where each row has an edge of its own that costs far more than others;
+`"gated"` may leave a row at the price of the gate; `"maximum"` matches as many as possible.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ GREATEST, TIES = 10**6, 3  # integer weights are from 1 to these
 SIZES = [10**3, 10**4, 10**5, 10**6]
 CELLS = 20_000
 PART_OF_ROWS = 0.7
-FULL = ("full", "rectangular")
+FULL = ("full", "rectangular", "escape")
+ESCAPE = 100.0  # far above all distances
 WITH_TIES = ", ties"
 
 
@@ -65,15 +67,16 @@ class Spec:
 def near(dimensions: int, k: int, n: int, form: str) -> Problem:
     """Each point against its k nearest of the other side, by squared distances.
 
-    Gated: two clouds that have nothing to do with each other; half of the rows have an edge that
-    is dearer than the gate. Else the second cloud is the first one after each point has moved by
-    about half as far as its neighbours reach; a pair of old and new place is always an edge.
+    Gated, and with escapes: two clouds that have nothing to do with each other; half of the rows
+    have an edge that costs more than the gate. Otherwise the second cloud is the first one after
+    each point has moved by about half as far as its neighbours reach; a pair of old and new place
+    is always an edge.
     """
     rng = np.random.default_rng(0)
     x = rng.random((n, dimensions))
     order = rng.permutation(n)
     rows = np.arange(int(PART_OF_ROWS * n) if form == "rectangular" else n)
-    if form == "gated":
+    if form in ("gated", "escape"):
         y = rng.random((n, dimensions))
     else:
         y = np.empty_like(x)
@@ -84,8 +87,10 @@ def near(dimensions: int, k: int, n: int, form: str) -> Problem:
     if form == "gated":
         gate = float(np.median(cost[:, -1]))
         return Problem(np.repeat(rows, k), np.ravel(cols), cost.ravel(), (n, n), gate)
-    partner = order[: len(rows)]
+    partner = rows if form == "escape" else order[: len(rows)]
     own = ((x - y[partner]) ** 2).sum(-1)
+    if form == "escape":
+        own = np.full(n, ESCAPE)
     return Problem(
         np.concatenate([np.repeat(rows, k), rows]),
         np.concatenate([np.ravel(cols), partner]),

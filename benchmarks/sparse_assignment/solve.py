@@ -7,8 +7,9 @@ Families: points against their 10 or 50 nearest in two and three dimensions, ran
 integer weights, spots of cells in two frames within a gate, and the graphs of $JAXMATCH_DATA/graphs
 with integer weights, from 1 to 10^6 or to 3 ("ties"). `problems.py` says what the forms are. Parts:
 
-- `cpu`: one problem on one core, in float64 or integers: times of scipy's LAPJVsp and, where it is
-  installed, kwok by ours. A solver of full matchings gets a column more for each row that may stay.
+- `cpu`: one problem on one core, in float64 or integers: times of scipy's LAPJVsp and, where they
+  are installed, kwok and or-tools by ours. A solver of full matchings gets a column more for each
+  row that may stay.
   "drop-in" is `min_weight_full_bipartite_matching` with ours in it, which makes its graph anew.
 - `gpu`: one problem on a GPU beside our own method on one core of its host, in float32. Four cores
   solve a problem each side by side where there are enough.
@@ -57,7 +58,7 @@ TITLES = {
     "faq": "quadratic assignment from many starts",
 }
 LARGE = 10**6  # edges, for the means of a GPU
-PACKAGES = ["jax", "jaxlib", "numpy", "scipy", "kwok", "fastlap"]
+PACKAGES = ["jax", "jaxlib", "numpy", "scipy", "kwok", "ortools", "fastlap"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ def plot_cpu(rows: list[Row], path: Path) -> None:
     """Times of peers relative to ours, a mark for each problem."""
     figure, axes = plots.plt.subplots(figsize=(15, 6))
     labels = [f"{r['graph']}, {r['form']}, {r['n']}" for r in rows]
-    names = {"scipy": "scipy (LAPJVsp)", "kwok": "kwok"}
+    names = {"scipy": "scipy (LAPJVsp)", "kwok": "kwok", "ortools": "or-tools (cost scaling)"}
     series = {v: [r.get(f"{k}/ours") for r in rows] for k, v in names.items()}
     plots.relative_to_ours(axes, labels, {k: v for k, v in series.items() if any(v)})
     axes.tick_params(axis="x", labelsize=5)
