@@ -137,12 +137,25 @@ class Auction {
   void bid(Int epsilon) {
     const int32_t i = pop();
     ++s_.bids;
-    s_.poll.after(16 + s_.c.first[size_t(i) + 1] - s_.c.first[size_t(i)]);
-    const Choice<Int> best = best_of(s_, i);
-    if (best.edge == kFree) return;  // the row has no edges
-    const int32_t j = s_.c.edges[size_t(best.edge)].col, before = s_.row4col[size_t(j)];
-    s_.v[size_t(j)] -= (best.next == kNever ? 0 : best.next - best.least) + epsilon;
-    s_.pair[size_t(i)] = best.edge;
+    const int64_t first = s_.c.first[size_t(i)], end = s_.c.first[size_t(i) + 1];
+    s_.poll.after(16 + end - first);
+    if (first == end) return;
+    // The two least of cost - price, without branches, which would be mispredicted.
+    Int least = kNever, next = kNever;
+    int64_t edge = first;
+    const auto* const edges = s_.c.edges.data();
+    const Int* const v = s_.v.data();
+    for (int64_t k = first; k < end; ++k) {
+      const Int x = edges[k].cost - v[edges[k].col];
+      const bool better = x < least;
+      const Int worse = better ? least : x;
+      next = worse < next ? worse : next;
+      edge = better ? k : edge;
+      least = better ? x : least;
+    }
+    const int32_t j = edges[edge].col, before = s_.row4col[size_t(j)];
+    s_.v[size_t(j)] -= (next == kNever ? 0 : next - least) + epsilon;
+    s_.pair[size_t(i)] = edge;
     s_.row4col[size_t(j)] = i;
     if (before == kNone) return;
     s_.pair[size_t(before)] = kFree;
