@@ -33,7 +33,9 @@ class Auction {
   bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 8;
     const Int range = spread();
-    const Int last = std::max<Int>(range / (4 * int64_t(s_.c.rows)), 1);
+    // Costs far above all others make the range useless, but not the typical difference.
+    const Int last =
+        std::max<Int>(std::min<Int>(range / (4 * int64_t(s_.c.rows)), typical_difference() / 8), 1);
     for (Int epsilon = warm ? last : std::max<Int>(range / kFirst, 1);; epsilon /= kFactor) {
       epsilon = std::max(epsilon, last);
       begin(epsilon);
@@ -58,6 +60,24 @@ class Auction {
       most = std::max(most, e.cost);
     }
     return least < most ? most - least : 1;
+  }
+
+  // The median, over the rows, of the difference between the two least costs of a row. Rows in
+  // which these are equal do not count.
+  Int typical_difference() const {
+    std::vector<Int> found;
+    for (int32_t i = 0; i < s_.c.rows; ++i) {
+      Choice<Int> best;
+      for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) {
+        best.include(s_.c.edges[size_t(k)].cost, k);
+      }
+      const Int by = best.next - best.least;
+      if (best.next != kNever && by > 0) found.push_back(by);
+    }
+    if (found.empty()) return 1;
+    const auto middle = found.begin() + int64_t(found.size() / 2);
+    std::nth_element(found.begin(), middle, found.end());
+    return *middle;
   }
 
   void push(int32_t i) {
