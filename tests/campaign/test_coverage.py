@@ -77,7 +77,8 @@ NOT_CALLED = {
     # What results, checks and graphs are.
     | {"Assignment", "AssignmentCheck", "BipartiteGraph", "BottleneckAssignment",
        "BottleneckCheck", "CapacitatedAssignment", "Flow", "FlowCheck", "FlowNetwork",
-       "KBestAssignments", "KBestCheck", "Matching", "MatchingCheck", "MinimumCut",
+       "FlowOptions", "KBestAssignments", "KBestCheck", "Matching", "MatchingCheck",
+       "MatchingOptions", "MinimumCut",
        "MinimumCutCheck", "Status", "Transport", "TransportCheck"},
     "jaxmatch.losses": {"DetectionLoss", "HungarianLoss", "Regret", "StructuredLoss"}
     # Formulas without a solver.
