@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import numpy_dtype, x64
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial import KDTree
 
 import jaxmatch as jm
@@ -129,3 +130,53 @@ def test_scales_are_carried_to_their_end(escape):
         res, _, (_, searches) = solve(graph, cost)
     assert res.status == jm.Status.OPTIMAL and 0 <= float(res.gap) < 1e-12 * float(res.cost)
     assert searches < n / 100
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_costs_of_unmatched_rows(dtype):
+    """The solver of matrices would read them as something else."""
+    graph = jm.BipartiteGraph.from_dense(np.ones((2, 2)))
+    price = jnp.asarray([0.5, 3], dtype)
+    for of_costs in (np.float32, np.int32):
+        res, _, _ = solve(graph, np.array([5, 1, 2, 7], of_costs), unmatched_cost=price)
+        assert res.cost == 2.5
+
+
+def test_long_integers_in_matrices_stay_exact():
+    """Beside missing pairs, which would make them floats, and as costs of unmatched rows."""
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        has, rough = random.random((60, 60)) < 0.7, random.integers(-(2**52), 2**52, (2, 60))
+        np.fill_diagonal(has, True)
+        cost = rough[0][:, None] + rough[1] + random.integers(0, 100, (60, 60))
+        cost = np.clip(cost, -(2**53), 2**53)
+        rows, cols = np.nonzero(has)
+        graph = jm.BipartiteGraph.from_edges(rows, cols, (60, 60))
+        with x64(True):
+            res, _, _ = solve(graph, cost[rows, cols])
+        own = np.asarray(res.col4row)
+        low = np.where(has, cost - rough[0][:, None] - rough[1], 10**6)  # the same optimum
+        best = low[linear_sum_assignment(low)].sum()
+        assert res.gap == 0 and low[np.arange(60), own].sum() == best
+    graph = jm.BipartiteGraph.from_edges([0, 1], [0, 0], (2, 2))
+    with x64(True):
+        price = np.array([2**54 + 1, 2**54 + 2])
+        res, _, _ = solve(graph, np.zeros(2, np.int64), unmatched_cost=jnp.asarray(price))
+    assert res.col4row.tolist() == [-1, 0] and float(res.gap) == 0
+
+
+def test_large_duals_of_a_warm_start_in_wide_units():
+    """They ended in a search that did not."""
+    random = np.random.default_rng(0)
+    n = 40
+    rows = np.append(np.repeat(np.arange(n), 6), np.arange(n))
+    cols = np.append(random.integers(0, n, 6 * n), random.permutation(n))
+    cost = random.choice([-1.0, 1.0], len(rows))
+    tiny = random.random(len(rows)) < 0.5
+    cost[tiny] = (2 * random.integers(0, 50, tiny.sum()) + 1) * 2.0**-112
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(rows, cols, cost, (n, n))
+    with x64(True):
+        cold, _, _ = solve(graph, cost)
+        for start in (32768.0, 32769.0, 98310.0):
+            warm, _, _ = solve(graph, cost, col_dual=jnp.full(n, start))
+            assert warm.cost == cold.cost and warm.status == jm.Status.OPTIMAL

@@ -1,4 +1,4 @@
-// Graphs that hold all pairs of a row and a column, or nearly all, are solved as matrices.
+// Graphs that hold at least half of all pairs of a row and a column are solved as matrices.
 #ifndef JAXMATCH_SPARSE_ASSIGNMENT_CPU_AS_MATRIX_H_
 #define JAXMATCH_SPARSE_ASSIGNMENT_CPU_AS_MATRIX_H_
 
@@ -12,6 +12,7 @@
 #include "assignment/cpu/pick.h"
 #include "common/cpu/arena.h"
 #include "sparse_assignment/cpu/canonical.h"
+#include "sparse_assignment/cpu/finish.h"
 
 namespace jaxmatch::sparse_assignment {
 
@@ -24,7 +25,8 @@ class AsMatrix {
   // problem or proves a gap above `part` of the sum of the chosen costs. Results then mean nothing.
   bool solve(double part) {
     const int64_t edges = p_.row_ptr[p_.n], pairs = p_.n * p_.m;
-    const bool can_be_matrix = !p_.unmatched_col_cost && p_.cardinality != Cardinality::kMaximum;
+    const bool can_be_matrix =
+        !p_.unmatched_col_cost && takes_unmatched_cost() && p_.cardinality != Cardinality::kMaximum;
     if (!can_be_matrix || pairs == 0 || edges < pairs / 2 || edges > p_.capacity) return false;
     const bool solved = is_complete() ? solve_matrix(cost_, p_.cost_dtype)
                                       : fill() && solve_matrix(matrix_.data(), kFilledDtype);
@@ -36,6 +38,11 @@ class AsMatrix {
   using Filled = std::conditional_t<(sizeof(T) <= 4 && !std::is_integral_v<T>), float, double>;
   static constexpr Dtype kFilledDtype = sizeof(Filled) == 4 ? Dtype::kF32 : Dtype::kF64;
 
+  // The solver of matrices takes no 16-bit floats here, and rounds 64-bit integers beside floats.
+  bool takes_unmatched_cost() const {
+    return !p_.unmatched_cost ||
+           (size_of(p_.unmatched_dtype) != 2 && p_.unmatched_dtype != Dtype::kS64);
+  }
   // Whether `col_ind` lists all columns of each row in order, so that the costs are a matrix.
   bool is_complete() const {
     if (p_.row_ptr[p_.n] != p_.n * p_.m) return false;
@@ -47,7 +54,7 @@ class AsMatrix {
     }
     return true;
   }
-  // Returns false if the graph is not sound, has a pair twice, or a cost is no double.
+  // Returns false if the columns of a row do not increase, or if a cost is not exact as a double.
   bool fill() {
     constexpr int64_t kMostWhole = int64_t{1} << 53;
     const Filled inf = std::numeric_limits<Filled>::infinity(), missing = p_.maximize ? -inf : inf;
@@ -94,6 +101,7 @@ class AsMatrix {
     if (!assignment::pick_assignment_solver(std::max(p_.n, p_.m))(q, &arena)) return false;
     if (*p_.status != kOptimal && *p_.status != kInfeasible) return false;
     for (int64_t i = 0; i < p_.n; ++i) p_.edge[i] = edge_of(i, p_.col4row[i]);
+    if (*p_.status == kOptimal) write_real(p_.value, p_.result_dtype, 0, total_cost<T>(p_));
     p_.counts[kBids] = p_.counts[kRounds] = 0;
     return true;
   }
@@ -108,7 +116,8 @@ class AsMatrix {
         sum += std::fabs(real_at(p_.unmatched_cost, p_.unmatched_dtype, i));
       }
     }
-    return real_at(p_.gap, p_.result_dtype, 0) <= part * sum;
+    const double gap = real_at(p_.gap, p_.result_dtype, 0);
+    return std::is_integral_v<T> ? gap == 0 : gap <= part * sum;
   }
   int32_t edge_of(int64_t i, int32_t j) const {
     if (j < 0) return kNone;

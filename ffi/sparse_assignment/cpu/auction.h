@@ -32,11 +32,13 @@ class Auction {
   // epsilon) runs. Returns false if not all rows can be matched.
   bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 8;
-    const Int range = spread();
-    // Costs far above all others make the range useless, but not the typical difference.
-    const Int last =
-        std::max<Int>(std::min<Int>(range / (4 * int64_t(s_.c.rows)), typical_difference() / 8), 1);
-    for (Int epsilon = warm ? last : std::max<Int>(range / kFirst, 1);; epsilon /= kFactor) {
+    // Prices move by the greatest costs. The last scale must tell all others apart, so it ignores
+    // costs of higher tiers (see tiers.h) and follows the typical difference between two costs.
+    const Int first = std::max<Int>(spread(HUGE_VAL) / kFirst, 1),
+              range = spread(s_.c.tier * std::fabs(s_.c.scale)),
+              last = std::max<Int>(
+                  std::min<Int>(range / (4 * int64_t(s_.c.rows)), typical_difference() / 8), 1);
+    for (Int epsilon = warm ? last : first;; epsilon /= kFactor) {
       epsilon = std::max(epsilon, last);
       begin(epsilon);
       if (!match_all(epsilon)) return false;
@@ -49,13 +51,11 @@ class Auction {
  private:
   static constexpr Int kNever = kNeverOf<Int>;
 
-  Int spread() const {
+  // The range of the costs below `limit`, in units.
+  Int spread(double limit) const {
     Int least = kNever, most = -kNever;
-    // Costs of higher tiers (see tiers.h) are ignored: an epsilon derived from them would exceed
-    // the differences between the other costs.
-    const double tier = s_.c.tier * std::fabs(s_.c.scale);
     for (const auto& e : s_.c.edges) {
-      if (!(double(e.cost) < tier)) continue;
+      if (!(double(e.cost) < limit)) continue;
       least = std::min(least, e.cost);
       most = std::max(most, e.cost);
     }
@@ -114,18 +114,24 @@ class Auction {
     }
   }
 
-  // Matches all rows, so that no reduced cost exceeds the least of its row by more than epsilon.
-  // Returns false if not all rows can be matched.
+  // Matches all rows, so that no pair's reduced cost exceeds the least of its row by more than
+  // epsilon. Returns false if not all rows can be matched.
   bool match_all(Int epsilon) {
-    // Measured, for each row: bids before the first update of a scale, and between two of them.
-    constexpr int64_t kBids = 8, kMoreBids = 4;
-    for (int64_t left = kBids * s_.c.rows; size_ > 0; --left) {
+    // For each row. Measured: bids before the first update of a scale, and between two of them. If
+    // not all rows can be matched, each bid may lower a price by four times the greatest cost:
+    // after kUnknown bids all still fit into Int.
+    constexpr int64_t kBids = 8, kMoreBids = 4, kUnknown = 2;
+    for (int64_t left = (is_known_ ? kBids : kUnknown) * s_.c.rows; size_ > 0; --left) {
       if (left > 0) {
         bid(epsilon);
         continue;
       }
-      if (!is_known_ && !can_match_rows(s_)) return false;
-      is_known_ = true;
+      if (!is_known_) {
+        if (!can_match_rows(s_)) return false;
+        is_known_ = true;
+        left = (kBids - kUnknown) * s_.c.rows;
+        continue;
+      }
       if (!update(epsilon)) return false;
       left = kMoreBids * s_.c.rows;
     }

@@ -50,6 +50,7 @@ struct CanonicalOf {
   double scale = 1;         // factor from costs to units
   double tier = HUGE_VAL;   // costs of at least this are far above all others
   bool exact = true;        // true if no cost was rounded
+  double rounding = 1;      // the unit to which costs were rounded, in units
   int64_t terms = 0;        // upper bound on the number of costs in a solution
 };
 
@@ -252,6 +253,7 @@ class CanonicalForm {
     const int shift = std::min(zeros, finite);
     for (EdgeOf<Int>& e : c_.edges) e.cost >>= shift;
     c_.scale = std::ldexp(c_.scale, -shift);
+    c_.rounding = std::ldexp(1.0, -shift);
   }
 
   const SparseProblem& p_;

@@ -71,9 +71,9 @@ void write_result(const SparseProblem& p, const MatchingState<Int>& s) {
     write_real(of_cols, p.result_dtype, k, double(v) * per_unit + 0.0);
   }
   write_real(p.value, p.result_dtype, 0, total_cost<T>(p));
-  // Rounding changes each cost of this solution and of the optimum by at most half a unit. So the
-  // gap is at most one unit for each cost in a solution.
-  double gap = c.exact ? 0 : double(c.terms) * std::fabs(per_unit);
+  // Rounding changes each cost of this solution and of the optimum by at most half of the unit to
+  // which costs were rounded. So the gap is at most one such unit for each cost in a solution.
+  double gap = c.exact ? 0 : double(c.terms) * c.rounding * std::fabs(per_unit);
   if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap)
     gap = std::nextafter(float(gap), INFINITY);
   write_real(p.gap, p.result_dtype, 0, gap);

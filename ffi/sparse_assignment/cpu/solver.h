@@ -62,7 +62,7 @@ bool is_fine(const MatchingState<Int>& s, double part) {
     if (s.pair[i] >= 0) sum += std::fabs(double(s.c.edges[size_t(s.pair[i])].cost));
     if (s.pair[i] == kStays) sum += std::fabs(double(s.c.stay[i]));
   }
-  return double(s.c.terms) <= part * sum;
+  return double(s.c.terms) * s.c.rounding <= part * sum;
 }
 
 template <class T>
@@ -149,11 +149,16 @@ class Solver {
       return Auction<int64_t>(rough, updates).run(false) && take_prices(rough, state);
     }
   }
+  // Returns false if a price is too large. (Start duals may be far larger than any cost.)
   template <class Int>
   static bool take_prices(const MatchingState<int64_t>& rough, MatchingState<Int>& state) {
     const int shift = std::ilogb(state.c.scale) - std::ilogb(rough.c.scale);
+    const double most = std::ldexp(1.0, UnitLimits<Int>::kMostOnPathBits - 2 - shift);
+    for (const int64_t v : rough.v) {
+      if (!(std::fabs(double(v)) < most)) return false;
+    }
     for (size_t j = 0; j < rough.v.size(); ++j) {
-      state.v[j] = shift < 0 ? Int(rough.v[j]) >> -shift : Int(rough.v[j]) << shift;
+      state.v[j] = shift < 0 ? Int(rough.v[j]) >> -shift : Int(rough.v[j]) * (Int(1) << shift);
     }
     return true;
   }
