@@ -180,3 +180,18 @@ def test_large_duals_of_a_warm_start_in_wide_units():
         for start in (32768.0, 32769.0, 98310.0):
             warm, _, _ = solve(graph, cost, col_dual=jnp.full(n, start))
             assert warm.cost == cold.cost and warm.status == jm.Status.OPTIMAL
+
+
+def test_many_rows_that_need_a_higher_tier():
+    """Bids whose steps follow the lower tier took seconds for these."""
+    random = np.random.default_rng(12)
+    n = 3000
+    rows = np.concatenate([np.repeat(np.arange(n), 6), np.repeat(np.arange(n), 6), np.arange(n)])
+    cols = np.concatenate([random.integers(0, n // 2, 6 * n), random.integers(0, n, 6 * n),
+                           random.permutation(n)])  # fmt: skip
+    cost = np.concatenate([random.random(6 * n), 1e6 * (1 + random.random(7 * n))])
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(rows, cols, cost, (n, n))
+    with x64(True):
+        res, _, (bids, searches) = solve(graph, cost)
+        assert jm.check_sparse_assignment(graph, cost, res).optimal
+    assert bids < 100 * n and searches < n

@@ -32,16 +32,23 @@ class Auction {
   // epsilon) runs. Returns false if not all rows can be matched.
   bool run(bool warm) {
     constexpr int64_t kFirst = 32, kFactor = 8;
-    // Prices move by the greatest costs. The last scale must tell all others apart, so it ignores
-    // costs of higher tiers (see tiers.h) and follows the typical difference between two costs.
-    const Int first = std::max<Int>(spread(HUGE_VAL) / kFirst, 1),
-              range = spread(s_.c.tier * std::fabs(s_.c.scale)),
+    // Costs of higher tiers (see tiers.h) are ignored: an epsilon derived from them would exceed
+    // the differences between the other costs. But if many rows need such costs, scales begin with
+    // it.
+    const Int range = spread(s_.c.tier * std::fabs(s_.c.scale)),
+              widest = std::max<Int>(spread(HUGE_VAL) / kFirst, 1),
               last = std::max<Int>(
                   std::min<Int>(range / (4 * int64_t(s_.c.rows)), typical_difference() / 8), 1);
-    for (Int epsilon = warm ? last : first;; epsilon /= kFactor) {
-      epsilon = std::max(epsilon, last);
+    Int epsilon = warm ? last : std::max<Int>(range / kFirst, last);
+    for (;; epsilon = std::max<Int>(epsilon / kFactor, last)) {
       begin(epsilon);
-      if (!match_all(epsilon)) return false;
+      bool is_too_small = false;
+      if (!match_all(epsilon, epsilon < widest ? &is_too_small : nullptr)) return false;
+      if (is_too_small) {
+        epsilon = widest;
+        begin(epsilon);
+        if (!match_all(epsilon, nullptr)) return false;
+      }
       if (epsilon == last) break;
     }
     begin(0);
@@ -115,12 +122,15 @@ class Auction {
   }
 
   // Matches all rows, so that no pair's reduced cost exceeds the least of its row by more than
-  // epsilon. Returns false if not all rows can be matched.
-  bool match_all(Int epsilon) {
+  // epsilon. Returns false if not all rows can be matched. If `is_too_small` is given, sets it and
+  // ends early if many rows are still free after some updates: prices have far to go.
+  bool match_all(Int epsilon, bool* is_too_small) {
     // For each row. Measured: bids before the first update of a scale, and between two of them. If
     // not all rows can be matched, each bid may lower a price by four times the greatest cost:
     // after kUnknown bids all still fit into Int.
     constexpr int64_t kBids = 8, kMoreBids = 4, kUnknown = 2;
+    constexpr int64_t kUpdates = 4, kManyRows = 16;
+    int64_t updates = 0;
     for (int64_t left = (is_known_ ? kBids : kUnknown) * s_.c.rows; size_ > 0; --left) {
       if (left > 0) {
         bid(epsilon);
@@ -133,6 +143,10 @@ class Auction {
         continue;
       }
       if (!update(epsilon)) return false;
+      if (is_too_small && ++updates == kUpdates && size_ * kManyRows > s_.c.rows) {
+        *is_too_small = true;
+        return true;
+      }
       left = kMoreBids * s_.c.rows;
     }
     return true;
