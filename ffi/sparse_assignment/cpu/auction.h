@@ -40,16 +40,18 @@ class Auction {
               last = std::max<Int>(
                   std::min<Int>(range / (4 * int64_t(s_.c.rows)), typical_difference() / 8), 1);
     Int epsilon = warm ? last : std::max<Int>(range / kFirst, last);
-    for (;; epsilon = std::max<Int>(epsilon / kFactor, last)) {
+    bool may_widen = epsilon < widest;  // once, so that scales end
+    for (;;) {
       begin(epsilon);
       bool is_too_small = false;
-      if (!match_all(epsilon, epsilon < widest ? &is_too_small : nullptr)) return false;
+      if (!match_all(epsilon, may_widen ? &is_too_small : nullptr)) return false;
       if (is_too_small) {
+        may_widen = false;
         epsilon = widest;
-        begin(epsilon);
-        if (!match_all(epsilon, nullptr)) return false;
+        continue;
       }
       if (epsilon == last) break;
+      epsilon = std::max<Int>(epsilon / kFactor, last);
     }
     begin(0);
     return true;
