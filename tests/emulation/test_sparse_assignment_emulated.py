@@ -439,3 +439,13 @@ def test_large_trees(library, kind):
         given = {"cardinality": "maximum"} if kind == "few columns" else {}
     found = check(library, graph, cost, blocks=(1, 2, 3), **given)
     assert found.status[0] == jm.Status.OPTIMAL
+
+
+def test_gaps_count_the_unit_to_which_costs_were_rounded(library):
+    """Rounded costs are wholes, so the kernel takes 1 for its unit."""
+    rows = np.repeat(np.arange(6), 2)
+    cols = np.stack([np.arange(6), (np.arange(6) + 1) % 6], 1)
+    graph = graph_of(rows, np.sort(cols, 1).ravel(), (6, 6))
+    cost = np.tile([1.0, -1.0, 1e-60], 4)[None]
+    found = solve(library, graph, cost)
+    assert found.status[0] == jm.Status.OPTIMAL and 0 <= found.gap[0] < 1e-12

@@ -195,3 +195,16 @@ def test_many_rows_that_need_a_higher_tier():
         res, _, (bids, searches) = solve(graph, cost)
         assert jm.check_sparse_assignment(graph, cost, res).optimal
     assert bids < 100 * n and searches < n
+
+
+def test_gaps_count_the_unit_to_which_costs_were_rounded():
+    """The only costs above 0 that are left are wholes, so the solver takes 1 for its unit."""
+    rows = np.repeat(np.arange(6), 2)
+    cols = np.stack([np.arange(6), (np.arange(6) + 1) % 6], 1).ravel()
+    graph, cost = jm.BipartiteGraph.from_edges_with_cost(
+        rows, cols, np.tile([1.0, -1.0, 1e-60], 4), (6, 6)
+    )
+    with x64(True):
+        res, _, _ = solve(graph, cost)
+        check = jm.check_sparse_assignment(graph, cost, res)
+    assert check.valid and 0 <= float(res.gap) < 1e-12

@@ -22,7 +22,8 @@ struct Canonical {
   bool all_may_stay = false;            // all rows may stay unmatched, so duals are bounded
   bool integers = false, rounded = false;
   Units units;
-  int64_t terms = 0;  // upper bound on the number of costs in a solution
+  double rounding = 1;  // the unit to which costs were rounded, in units
+  int64_t terms = 0;    // upper bound on the number of costs in a solution
 };
 
 // Calls f(edge) for this lane's share of the edges of row x, or of column x with kOfCol.
@@ -174,6 +175,7 @@ struct Reader {
       if (w.cost[k] != kNever) w.cost[k] >>= shift;
     });
     c.units.scale = ldexp(c.units.scale, -shift);
+    c.rounding = ldexp(1.0, -shift);
   }
 
   __device__ __noinline__ Status read() const {

@@ -140,9 +140,10 @@ struct Finish {
     const double cost = total_cost();
     team.one([&] {
       write_real(p.value, p.result_dtype, 0, cost + 0.0);
-      // Rounding changes each cost of this solution and of the optimum by at most half a unit. So
-      // the gap is at most one unit for each cost in a solution.
-      double gap = c.rounded ? double(c.terms) * fabs(1 / c.units.scale) : 0;
+      // Rounding changes each cost of this solution and of the optimum by at most half of the unit
+      // to which costs were rounded. So the gap is at most one such unit for each cost in a
+      // solution.
+      double gap = c.rounded ? double(c.terms) * c.rounding * fabs(1 / c.units.scale) : 0;
       if (p.result_dtype == Dtype::kF32 && double(float(gap)) < gap) {
         gap = nextafterf(float(gap), __builtin_huge_valf());
       }
