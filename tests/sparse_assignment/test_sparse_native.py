@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import numpy_dtype, x64
+from oracles import scipy_optimum
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import KDTree
 
@@ -40,7 +41,12 @@ def assert_proved(graph: Any, cost: np.ndarray, res: Any, edge: np.ndarray, row_
     assert (u[rows] + v[cols] <= cost).all()
     assert (u <= row_price).all()
     assert u.sum() + v.sum() == float(res.cost)
-    col4row = np.asarray(res.col4row)
+    assert_pairs_are_edges(graph, res, edge)
+
+
+def assert_pairs_are_edges(graph: Any, res: Any, edge: np.ndarray) -> None:
+    rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.row_ptr))
+    cols, col4row = np.asarray(graph.col_ind), np.asarray(res.col4row)
     matched = col4row >= 0
     assert (edge[matched] >= 0).all() and (edge[~matched] == -1).all()
     assert (rows[edge[matched]] == np.flatnonzero(matched)).all()
@@ -57,8 +63,8 @@ def test_larger_square_problems(cardinality):
         graph, cost, dense = sparse(random, 300, 300, density, 0, high)
         res, _, counts = solve(graph, cost.astype(np.int32), cardinality=cardinality)
         if cardinality == "full":
-            expected = jm.solve_assignment(dense.astype(np.float32))
-            assert int(res.status) == int(expected.status)
+            expected = scipy_optimum(dense)
+            assert (res.status, float(res.cost)) == (jm.Status.OPTIMAL, expected)
         else:
             expected = jm.solve_assignment(dense.astype(np.float32), unmatched_cost=1e4)
             left = (np.asarray(res.col4row) < 0).sum()
@@ -95,9 +101,10 @@ def test_graphs_of_nearly_all_pairs_are_solved_as_matrices(shape, density, dtype
                       {"unmatched_cost": np.full(shape[0], 3, np.float32)}):  # fmt: skip
             sign = -1 if "maximize" in given else 1
             res, edge, counts = solve(graph, cost.astype(numpy_dtype(dtype)), **given)
-            expected = jm.solve_assignment(np.where(np.isinf(dense), sign * np.inf, dense), **given)
+            expected = scipy_optimum(np.where(np.isinf(dense), sign * np.inf, dense), **given)
             assert (res.status, counts.tolist()) == (0, [0, 0])
-            assert res.cost == expected.cost
+            assert expected is not None and float(res.cost) == expected
+            assert_pairs_are_edges(graph, res, edge)
             if not {"maximize", "row_mask"} & given.keys():
                 assert_proved(graph, cost, res, edge, given.get("unmatched_cost", np.inf))
 
