@@ -3,7 +3,7 @@
     python docs/check_site.py [--pictures FOLDER] [--only PAGES]
 
 Prints what is wrong: errors on the console, requests to other hosts, images that are missing, links
-inside of the site that lead nowhere, content wider than the page, a search that finds nothing.
+inside the site that lead nowhere, content wider than the page, a search that finds nothing.
 Needs chromium and chromedriver.
 """
 

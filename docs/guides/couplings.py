@@ -1,4 +1,4 @@
-"""Minibatch couplings of flow matching, inside of the jitted step."""
+"""Minibatch couplings of flow matching, inside the jitted step."""
 
 # --8<-- [start:coupling]
 import jax, jax.numpy as jnp, optax

@@ -56,7 +56,7 @@ def cost_of(labels, image, smooth):
 
 def hinge(log_smooth):
     smooth = jnp.exp(log_smooth)
-    margin = jnp.where(wanted, -1.0, 1.0)  # inside of the disc the outside is cheaper, and so on
+    margin = jnp.where(wanted, -1.0, 1.0)  # inside the disc the outside is cheaper, and so on
     shifted = ((image - 1) ** 2 - margin.clip(0), image**2 - (-margin).clip(0))
     low = jnp.minimum(*shifted)  # capacities must not be negative: a constant for each pixel
     best = (

@@ -68,7 +68,7 @@ def as_capacity_problem(
 ) -> CapacityProblem:
     """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32.
 
-    Capacities that are None become 1.
+    A capacity of None means 1.
     """
     cost = as_cost(cost, place, symbolic=False)
     *batch, n, m = cost.shape

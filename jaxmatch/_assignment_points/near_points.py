@@ -168,7 +168,7 @@ def _value_jvp(
 
 @compiled(static_argnames=("metric",))
 def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> AssignmentCheck:
-    """`check_assignment_points` with a radius, inside of a trace and on other devices."""
+    """`check_assignment_points` with a radius, inside a trace and on other devices."""
     problem, result = lax.stop_gradient((problem, result))
 
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:

@@ -74,7 +74,7 @@ def apart(function: Callable[..., T]) -> Callable[..., T]:
     """Wraps a function: its arguments become constants, and `checkify` does not look inside.
 
     `checkify` rejects loops under `vmap`, and would report numbers that a solver handles, such as
-    NaN in the costs. The wrapper is a `custom_vmap`, inside of which `checkify` does not look.
+    NaN in the costs. The wrapper is a `custom_vmap`, inside which `checkify` does not look.
 
     Keyword arguments are static. Other arguments are pytrees; arrays that `vmap` does not map stay
     unmapped.

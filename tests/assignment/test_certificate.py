@@ -279,7 +279,7 @@ def test_nothing_to_match(n, m):
 
 
 def test_transformations(solved):
-    """Batched, vmapped, nested and single checks agree; inside of jit; no gradient."""
+    """Batched, vmapped, nested and single checks agree; inside jit; no gradient."""
     problem, col4row, col_dual = solved
     cost = problem["cost"]
     result = Assignment.empty(cost.shape).replace(

@@ -1,4 +1,4 @@
-"""A test imported the package inside of `mock.patch.dict(sys.modules)`, which forgets it after
+"""A test imported the package inside `mock.patch.dict(sys.modules)`, which forgets it after
 that, as notebooks do that purge modules: the second import failed."""
 
 import subprocess

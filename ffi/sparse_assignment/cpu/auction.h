@@ -17,9 +17,9 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// Bids alone match the last rows of a scale slowly: many columns must get dearer by epsilon again
-// and again until a free column competes. So a global price update (price_updates.h) follows a
-// number of bids, and it ends such a price war.
+// Bids match the last free rows of a scale slowly: rows outbid each other by epsilon until the
+// prices of many columns have fallen enough for a free column to compete. A global price update
+// (price_updates.h) after a number of bids makes all of these moves at once.
 template <class Int>
 class Auction {
  public:
