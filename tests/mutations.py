@@ -120,7 +120,7 @@ FAULTS = {
         _TRANSPORT,
     ),
     "transport-gap-without-scaled-demands": Fault(
-        "ffi/transport/cpu/solver.inc.h",
+        "ffi/transport/cpu/results.h",
         "gap += double(p.n + 3 * p.m) * masses.unit * most;",
         "gap += double(p.n + p.m) * masses.unit * most;",
         _TRANSPORT,

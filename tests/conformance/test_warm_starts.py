@@ -67,14 +67,12 @@ def test_any_start(name, method, platform):
         assert np.asarray(check(*given, res).valid).all(), kind
 
 
-@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize("name", [name for name in STARTED if SUBJECTS[name].numbers])
 def test_each_problem_has_its_own_start(name):
     """One that is useless leaves the others warm; a result that failed is no start."""
     row = SUBJECTS[name]
     given = jax.tree.map(jnp.asarray, row.instance())
     solve, cold = jax.jit(solver(row)), jax.jit(row.call())(*given)
-    if not row.numbers:
-        return
     broken = [*given]
     at = row.numbers[0]
     broken[at] = given[at].at[2].set(jnp.nan)
