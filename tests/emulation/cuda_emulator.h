@@ -308,6 +308,11 @@ template <class T>
 T __shfl_xor_sync(unsigned, T x, int step) {
   return emulator::move(kShuffle, x, emulator::block->running->thread % 32 ^ step);
 }
+template <class T>
+T __shfl_up_sync(unsigned, T x, int step) {
+  const int lane = emulator::block->running->thread % 32;
+  return emulator::move(kShuffle, x, lane < step ? lane : lane - step);
+}
 inline void __syncwarp() {
   emulator::converge(kSyncWarp, 0, 0, [](emulator::Warp&) {});
 }
@@ -357,6 +362,9 @@ inline unsigned atomicOr(unsigned* at, unsigned x) {
   return old;
 }
 
+inline int __clzll(long long x) {
+  return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x));
+}
 inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class To, class From>

@@ -19,10 +19,6 @@ inline long long clock64() {
   static long long clock;
   return clock += 100;
 }
-template <class T>
-T __shfl_up_sync(unsigned, T x, int step) {
-  return emulator::move(kShuffle, x, emulator::block->running->thread % 32 - step);
-}
 
 namespace jaxmatch {
 inline unsigned long arrived = 0;  // arrivals of blocks, over all barriers of a launch

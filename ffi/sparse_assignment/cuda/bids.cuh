@@ -1,8 +1,8 @@
 // Bids in rounds: in each round, all free rows see the same prices, and each bids for its best
 // column.
 //
-// With an epsilon, this is an auction with epsilon scaling (Bertsekas, The auction algorithm,
-// 1988). It sets the prices if all rows and columns must be matched. Without an epsilon,
+// With an epsilon, these are the bids of an auction (Bertsekas, The auction algorithm, 1988); see
+// auction.cuh. Without an epsilon,
 // complementary slackness stays exact (augmenting row reduction: Jonker and Volgenant, A shortest
 // augmenting path algorithm for dense and sparse linear assignment problems, 1987).
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
@@ -62,6 +62,20 @@ struct Bids {
         }
       }
       append(list(turn), &listed(turn), team.lane(), free, i);
+    });
+    team.sync();
+  }
+
+  // The number of free rows. All lanes of a warp must call it.
+  __device__ int32_t count() const { return __shfl_sync(kAllLanes, listed(turn), 0); }
+
+  // Lists all free rows for the next round.
+  __device__ void list_rows() {
+    turn += turn % 2;  // so that list(turn) is list[0]
+    const int32_t free = list_free(team, c, w);
+    team.one([&] {
+      for (int32_t& number : w.control->listed) number = 0;
+      listed(turn) = free;
     });
     team.sync();
   }
@@ -263,36 +277,6 @@ struct Bids {
         play_round(count);
       }
     }
-  }
-
-  // The difference between the largest and the smallest cost of an allowed edge, but at least 1.
-  __device__ int64_t range() const {
-    double most = -HUGE_VAL, least = -HUGE_VAL;
-    team.each(c.first[c.rows], [&](int64_t k) {
-      if (w.cost[k] == kNever) return;
-      most = fmax(most, double(w.cost[k]));
-      least = fmax(least, -double(w.cost[k]));
-    });
-    most = team.most(most);
-    least = team.most(least);
-    return most + least >= 1 ? int64_t(most + least) : 1;
-  }
-
-  // Sets nearly optimal prices by an auction whose epsilon falls from scale to scale. With `warm`,
-  // the prices are nearly optimal already, and only the last scale runs.
-  __device__ __noinline__ void scale(bool warm) {
-    constexpr int64_t kFirst = 32, kFactor = 8, kStop = 64;
-    constexpr int32_t kMostRounds = 1024, kMostLastRounds = 4096;
-    const int64_t range = this->range(), last = max(range / (4 * int64_t(c.rows)), int64_t(1));
-    epsilon = warm ? last : max(range / kFirst, last);
-    for (;;) {
-      begin();
-      const bool ends = epsilon == last;
-      play(ends ? kMostLastRounds : kMostRounds, int32_t(c.rows / (ends ? 16 * kStop : kStop)));
-      if (epsilon == last || low) break;
-      epsilon = max(epsilon / kFactor, last);
-    }
-    epsilon = 0;
   }
 
   // Matches most rows by bids without epsilon, in at most `most` rounds.

@@ -2,8 +2,8 @@
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_KERNEL_CUH_
 
+#include "sparse_assignment/cuda/auction.cuh"
 #include "sparse_assignment/cuda/finish.cuh"
-#include "sparse_assignment/cuda/price_updates.cuh"
 #include "sparse_assignment/cuda/waves.cuh"
 #include "sparse_assignment/operands.h"
 
@@ -35,9 +35,9 @@ __device__ inline int width_for(int64_t edges, int64_t vertices) {
 }
 
 // Starts with all vertices free. Sets the prices to the given start duals if all vertices must be
-// matched and no dual is too large. Returns whether it used the start duals.
+// matched and no dual is too large.
 template <class Team>
-__device__ __noinline__ bool start_state(const Team& team, const SparseProblem& p,
+__device__ __noinline__ void start_state(const Team& team, const SparseProblem& p,
                                          const Workspace& w, const Canonical& c) {
   constexpr double kMost = 0x1p59;
   bool usable = p.start_dual != nullptr && c.all_matched;
@@ -57,32 +57,33 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
     w.price[j] = usable ? int64_t(rint(units(j))) : 0;
   });
   team.sync();
-  return usable;
 }
 
-// Bids match most rows. Path searches then match rows that need only small search trees; such a
-// search is cheap. Price updates match many of the remaining rows at once; an update is expensive.
+// If columns may stay unmatched, the prices of free columns must be 0. Exact bids match most rows.
+// Path searches then match rows that need only small search trees; such a search is cheap. Price
+// updates match many of the remaining rows at once; an update is expensive. If all rows and columns
+// must be matched, an auction comes first, whose prices leave little to do.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
-                             bool warm, char* tables, int32_t slots, int64_t& bids_made,
-                             int64_t& rounds) {
-  constexpr int32_t kFirstRounds = 256, kMoreRounds = 1024;
+                             char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
+  constexpr int32_t kRounds = 256, kRoundsOfAuction = 64;
   Bids<Team> bids{team, c, w, width};
-  // If columns may stay unmatched, the prices of free columns must be 0, which an auction would
-  // violate.
-  if (c.all_matched) bids.scale(warm);
-  bids.reduce(kFirstRounds);
+  int64_t moved = 0;
+  if (c.all_matched) {
+    Auction<Team> auction{team, c, w, width, bids, moved};
+    auction.run();
+    rounds += auction.updates;
+  }
+  bids.reduce(c.all_matched ? kRoundsOfAuction : kRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};
-  int32_t count = list_free(team, c, w);
-  if (count > 0) waves.play(count, false);
-  count = list_free(team, c, w);
-  if (count > waves.kFewSearches) {
-    bids.reduce(kMoreRounds);
-  } else if (count > 0 && !w.control->wrong) {
-    waves.play(count, true);
+  if (!c.all_matched) {
+    int32_t count = list_free(team, c, w);
+    if (count > 0) waves.play(count, false);
+    count = list_free(team, c, w);
+    if (count > 0 && count <= waves.kFewSearches && !w.control->wrong) waves.play(count, true);
   }
   const Status status =
-      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, rounds);
+      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, moved, rounds);
   bids_made = bids.bids;
   rounds += bids.turn + waves.steps;
   return status;
@@ -97,9 +98,9 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
   Canonical c;
   Status status = Reader<Team>{team, p, w, width, c}.read();
   if (status != kOptimal) return write_failure(team, p, status);
-  const bool warm = start_state(team, p, w, c);
+  start_state(team, p, w, c);
   int64_t bids = 0, rounds = 0;
-  status = match_rows(team, c, w, width, warm, tables, slots, bids, rounds);
+  status = match_rows(team, c, w, width, tables, slots, bids, rounds);
   team.one([&] {
     p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
     p.counts[kRounds] = int32_t(min(rounds, int64_t(INT32_MAX)));

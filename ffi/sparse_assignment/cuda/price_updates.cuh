@@ -46,27 +46,19 @@ struct Sides {
     w.owner[c.col[edge]] = c.row[edge];
   }
 
-  // each_of_own() and each_of_other() call f(edge) for this lane's share of the allowed edges of a
-  // vertex.
+  // Calls f(edge) for this lane's share of the allowed edges of an own vertex.
   template <class F>
   __device__ void each_of_own(int32_t x, int lane, int width, const F& f) const {
     each_edge_of<kOfCols>(c, x, lane, width, [&](int32_t k) {
       if (w.cost[k] != kNever) f(k);
     });
   }
-  template <class F>
-  __device__ void each_of_other(int32_t y, int lane, int width, const F& f) const {
-    each_edge_of<!kOfCols>(c, y, lane, width, [&](int32_t k) {
-      if (w.cost[k] != kNever) f(k);
-    });
-  }
 };
 
-// A label-correcting search. The label of a vertex is its distance to the nearest end and the path
-// there. Each step relaxes the edges of the vertices in a queue, until no label improves. Labels
-// are compared by distance, then by the number of pairs on the path, then by the path's first edge,
-// so the final labels do not depend on the order of threads. Comparing the number of pairs prevents
-// cycles of length 0.
+// A label-correcting search finds the distances; then a breadth-first search over the tight edges
+// finds the paths. Among shortest paths, those with the fewest pairs are taken, then those with the
+// lowest first edge. So the result does not depend on the order of threads, and cycles of length 0
+// do no harm.
 template <class Team, bool kOfCols>
 struct PriceUpdate {
   const Team team;
@@ -76,85 +68,109 @@ struct PriceUpdate {
   const Sides<kOfCols> g{c, w};
 
   static constexpr uint64_t kNoWay = ~uint64_t(0);
+  static constexpr int32_t kNotQueued = INT32_MIN;  // no step
 
-  __device__ bool is_paired(int32_t x) const {
-    const int32_t pair = g.pair(x);
-    return pair != kFree && pair != kStays;
+  // How Workspace::by encodes a path.
+  __device__ static uint64_t way(int32_t pairs, int32_t edge) {
+    return uint64_t(pairs) << 32 | uint64_t(edge);
   }
 
-  // Sets the duals of free vertices and the labels of vertices next to the end of a path. Queues
-  // those labelled vertices that are paired.
-  __device__ void begin() const {
-    team.one([&] { w.control->queued[0] = w.control->queued[1] = 0; });
-    team.each(g.others(), [&](int64_t y) { w.chosen_by_other[y] = INT32_MAX; });
-    team.sync();
-    each_by_group(team, g.count(), width, [&](int64_t k, int lane, bool there) {
-      const int32_t x = int32_t(k), pair = there ? g.pair(x) : kStays;
-      const bool free = pair == kFree, paired = !free && pair != kStays;
-      Choice all, ends;
-      if (free || paired) {
+  __device__ const Near& edges_of_other() const { return kOfCols ? c.of_row : c.of_col; }
+  // The vertex paired with x, or kNone. begin() writes it.
+  __device__ int32_t& mate(int64_t x) const { return w.target[x]; }
+
+  // Sets the duals of the `count` listed free vertices, and all labels.
+  __device__ void begin(int32_t count) const {
+    each_by_group(team, count, width, [&](int64_t k, int lane, bool there) {
+      const int32_t x = there ? w.list[0][k] : 0;
+      Choice all;
+      if (there) {
         g.each_of_own(x, lane, width, [&](int32_t edge) {
-          const int32_t y = g.other(edge);
-          const int64_t reduced = w.cost[edge] - g.other_dual()[y];
-          if (free) all.include(reduced, edge);
-          if (g.holder(y) == kNone) ends.include(reduced, edge);
+          all.include(w.cost[edge] - g.other_dual()[g.other(edge)], edge);
         });
-        if (lane == 0 && g.stay(x) != kNever) {
-          if (free) all.include(g.stay(x), kStays);
-          ends.include(g.stay(x), kStays);
-        }
+        if (lane == 0 && g.stay(x) != kNever) all.include(g.stay(x), kStays);
       }
       all.merge(width);
-      ends.merge(width);
-      const bool near = ends.least != kNever;
-      if (lane == 0 && there) {
-        if (free) g.dual()[x] = all.least != kNever ? all.least : 0;
+      if (lane == 0 && there) g.dual()[x] = all.least != kNever ? all.least : 0;
+    });
+    team.one([&] {
+      w.control->ends = 0;
+      for (int k = 0; k < 3; ++k) w.control->queued[k] = w.control->reached[k] = 0;
+    });
+    team.sync();
+    each_by_lane(team, g.count(), [&](int64_t k, bool there) {
+      const int32_t x = int32_t(k), pair = there ? g.pair(x) : kStays;
+      const bool paired = pair != kFree && pair != kStays;
+      bool near = false;
+      if (there) {
+        near = pair != kStays && g.stay(x) != kNever;
+        w.dist[x] = near ? g.stay(x) - g.dual()[x] : kNever;
+        w.by[x] = kNoWay;
+        w.queued[x] = kNotQueued;
         w.chosen_by_own[x] = INT32_MAX;
-        w.dist[x] = near ? ends.least - g.dual()[x] : kNever;
-        w.by[x] = near ? uint64_t(1) << 32 | uint64_t(ends.edge) : kNoWay;
-        w.queued[x] = near && paired;
+        mate(x) = paired ? g.other(pair) : kNone;
       }
-      append(w.queue[0], &w.control->queued[0], team.lane(), lane == 0 && near && paired, x);
+      append(w.queue[0], &w.control->queued[0], team.lane(), near && paired, x);
+    });
+    each_by_lane(team, g.others(), [&](int64_t y, bool there) {
+      if (there) w.chosen_by_other[y] = INT32_MAX;
+      append(w.list[1], &w.control->ends, team.lane(), there && g.holder(int32_t(y)) == kNone,
+             int32_t(y));
     });
     team.sync();
   }
 
-  // Calls f(x, distance, path) for each own vertex x that is one step from a vertex in the queue
-  // and whose distance by way of that vertex is at most `most`. `path` is encoded like
-  // Workspace::by.
+  // Calls f(x, distance, place) for each own vertex x next to y whose distance by way of y, which
+  // is `base` away from an end, is at most `most`. `place` leads to the edge: edge_at(place). All
+  // lanes of a warp must call it, and go through the same turns.
   template <class F>
-  __device__ void each_reached(const int32_t* queue, int32_t count, int64_t most,
-                               const F& f) const {
-    each_by_group(team, count, width, [&](int64_t k, int lane, bool there) {
-      if (!there) return;
-      const int32_t x = queue[k];
-      const uint64_t by = w.by[x];
-      // The first pass of this step has lowered the distance of x and cleared its path. So x is
-      // skipped now. It is queued again when its new path is set, in this step or in a later one.
-      if (by == kNoWay) return;
-      const int32_t y = g.other(g.pair(x));
-      const int64_t base = w.dist[x] - g.other_dual()[y];
-      const uint64_t pairs = (by >> 32) + 1;
-      g.each_of_other(y, lane, width, [&](int32_t edge) {
-        const int32_t own = g.own(edge);
-        const int64_t dist = base + w.cost[edge] - g.dual()[own];
-        if (own != x && dist <= most) f(own, dist, pairs << 32 | uint64_t(edge));
+  __device__ void each_near(bool there, int32_t y, int64_t base, int lane, int64_t most,
+                            const F& f) const {
+    const Near& near = edges_of_other();
+    int64_t q = 0, last = 0;
+    if (there) {
+      q = near.first[y] + lane;
+      last = near.first[y + 1];
+      base -= g.other_dual()[y];
+    }
+#pragma unroll 1
+    for (; __ballot_sync(kAllLanes, q < last) != 0; q += width) {
+      const int64_t cost = q < last ? near.cost[q] : kNever;
+      if (cost != kNever) {
+        const int32_t x = near.vertex[q];
+        const int64_t dist = base + cost - g.dual()[x];
+        if (dist <= most) f(x, dist, q);
+      }
+      __syncwarp();
+    }
+  }
+  // The same for all vertices y that the `count` queued own vertices are paired with; at first,
+  // for all ends.
+  template <class F>
+  __device__ void each_reached(int32_t step, int64_t most, const F& f) const {
+    if (step == 0) {
+      each_by_group(team, w.control->ends, width, [&](int64_t k, int lane, bool there) {
+        each_near(there, there ? w.list[1][k] : 0, 0, lane, most, f);
       });
+    }
+    const int32_t* const queue = w.queue[step % 2];
+    each_by_group(team, waiting(step), width, [&](int64_t k, int lane, bool there) {
+      const int32_t x = there ? queue[k] : 0;
+      each_near(there, there ? mate(x) : 0, there ? w.dist[x] : 0, lane, most, f);
     });
   }
-  __device__ void step(const int32_t* queue, int32_t count, int64_t most, int32_t* next,
-                       int32_t* queued) const {
-    team.each(count, [&](int64_t k) { w.queued[queue[k]] = 0; });
-    each_reached(queue, count, most, [&](int32_t x, int64_t dist, uint64_t) {
-      if (least_at(&w.dist[x], dist) > uint64_t(dist)) w.by[x] = kNoWay;
-    });
-    team.sync();
-    each_reached(queue, count, most, [&](int32_t x, int64_t dist, uint64_t by) {
-      if (w.dist[x] != dist) return;
-      const bool nearer = (atomic_min(&w.by[x], by) >> 32) > by >> 32;
-      if (!nearer || !is_paired(x)) return;
-      if (atomicExch(&w.queued[x], 1) == 0) next[atomicAdd(queued, 1)] = x;
-    });
+  // Queues x for the next step if it is paired and not queued yet.
+  __device__ void push(int32_t x, int32_t step) const {
+    if (mate(x) == kNone || atomicExch(&w.queued[x], step) == step) return;
+    w.queue[(step + 1) % 2][atomicAdd(&w.control->queued[(step + 1) % 3], 1)] = x;
+  }
+  // The number of queued vertices of a step. All lanes of a warp must call it.
+  __device__ int32_t waiting(int32_t step) const {
+    return __shfl_sync(kAllLanes, w.control->queued[step % 3], 0);
+  }
+  // Ends a step, after which the queue of the next one is known.
+  __device__ void end(int32_t step) const {
+    team.one([&] { w.control->queued[(step + 2) % 3] = w.control->reached[(step + 2) % 3] = 0; });
     team.sync();
   }
 
@@ -165,7 +181,7 @@ struct PriceUpdate {
         [&](int64_t x) { return g.pair(int32_t(x)) == kFree; },
         [](int64_t x) { return int32_t(x); });
   }
-  // The largest distance of a free vertex.
+  // The largest distance of the `count` listed vertices.
   __device__ int64_t farthest(int32_t count) const {
     uint64_t most = ~uint64_t(0), none = 0;  // `most` is the complement of the distance
     team.each(count, [&](int64_t k) { most = min(most, ~uint64_t(w.dist[w.list[0][k]])); });
@@ -173,22 +189,55 @@ struct PriceUpdate {
     return int64_t(~most);
   }
 
-  // Labels all own vertices up to the distance of the farthest free own vertex, and returns this
-  // distance.
-  __device__ int64_t find(int32_t count) const {
-    constexpr int kEvery = 4;  // steps between two updates of the limit `most`
-    int32_t* const queued = w.control->queued;
-    begin();
+  // Finds the distances of all own vertices up to that of the farthest of the `count` listed
+  // vertices, and returns this distance.
+  __device__ int64_t find_distances(int32_t count) const {
+    constexpr int32_t kEvery = 8;  // steps between two updates of the limit `most`
     int64_t most = kNever;
-    int32_t waiting = queued[0];
-    for (int steps = 0; waiting > 0; ++steps) {
-      const int turn = steps % 2;
-      if (steps % kEvery == 0) most = farthest(count);
-      step(w.queue[turn], waiting, most, w.queue[turn ^ 1], &queued[turn ^ 1]);
-      team.one([&] { queued[turn] = 0; });
-      waiting = queued[turn ^ 1];
-    }
+    int32_t step = 0;
+    do {
+      if (step % kEvery == kEvery / 2) most = farthest(count);
+      each_reached(step, most, [&](int32_t x, int64_t dist, int64_t) {
+        if (dist < w.dist[x] && least_at(&w.dist[x], dist) > uint64_t(dist)) push(x, step);
+      });
+      end(step);
+      ++step;
+    } while (waiting(step) > 0);
     return farthest(count);
+  }
+
+  // Sets the path of x if it is better than the one known. A free vertex is counted once.
+  __device__ void reach(int32_t x, uint64_t by, int32_t step) const {
+    if (atomic_min(&w.by[x], by) >> 32 <= by >> 32) return;
+    push(x, step);
+    if (g.pair(x) == kFree) atomicAdd(&w.control->reached[(step + 1) % 3], 1);
+  }
+
+  // Finds a shortest path for each of the `count` listed vertices. None is farther than `most`.
+  __device__ void find_paths(int32_t count, int64_t most) const {
+    team.each(g.count(), [&](int64_t x) { w.queued[x] = kNotQueued; });
+    team.one([&] {
+      for (int k = 0; k < 3; ++k) w.control->queued[k] = w.control->reached[k] = 0;
+    });
+    team.sync();
+    if (!kOfCols && !c.all_matched) {
+      // Rows whose nearest end is to stay unmatched.
+      team.each(g.count(), [&](int64_t k) {
+        const int32_t x = int32_t(k);
+        if (w.stay[x] == kNever || g.pair(x) == kStays || w.dist[x] > most) return;
+        if (w.dist[x] == w.stay[x] - g.dual()[x]) reach(x, way(1, kStays), -1);
+      });
+      team.sync();
+    }
+    for (int32_t step = 0, left = count;; ++step) {
+      left -= __shfl_sync(kAllLanes, w.control->reached[step % 3], 0);
+      if (left <= 0 || (step > 0 && waiting(step) == 0)) break;
+      each_reached(step, most, [&](int32_t x, int64_t dist, int64_t place) {
+        if (dist == w.dist[x]) reach(x, way(step + 2, edges_of_other().edge_at(place)), step);
+      });
+      end(step);
+    }
+    team.sync();
   }
 
   __device__ void move_duals(int64_t most) const {
@@ -232,10 +281,12 @@ struct PriceUpdate {
   __device__ __noinline__ Status match_some(int64_t& moved) const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
     const int32_t count = list_own_free();
-    const int64_t most = find(count);
+    begin(count);
+    const int64_t most = find_distances(count);
     if (most == kNever) return kInfeasible;
     if (most > kMostMoved - moved) return kOverflow;
     if (!c.all_may_stay) moved += most;
+    find_paths(count, most);
     move_duals(most);
     team.each(count, [&](int64_t k) {
       const int32_t x = w.list[0][k];
@@ -257,9 +308,8 @@ struct PriceUpdate {
 // `updates`.
 template <class Team>
 __device__ Status match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
-                                   int width, int64_t& updates) {
+                                   int width, int64_t& moved, int64_t& updates) {
   Status status = kOptimal;
-  int64_t moved = 0;
   // The first update labels rows, because that sets the duals of free rows.
   for (bool of_cols = false; status == kOptimal && list_free(team, c, w) > 0;
        of_cols = c.all_matched && !of_cols) {

@@ -33,9 +33,11 @@ struct Control {
   int32_t next;       // index in list[0] of the first row whose search has not run
   struct Tally {
     int32_t moves, conflicts;
-  } tally[2];         // counts of a wave; waves alternate between the two
-  uint64_t bits;      // bitwise or of all costs
-  int32_t queued[2];  // lengths of the two queues of a price update
+  } tally[2];          // counts of a wave; waves alternate between the two
+  uint64_t bits;       // bitwise or of all costs
+  int32_t queued[3];   // lengths of the queues of a price update; step s uses entry s % 3
+  int32_t ends;        // number of ends of paths
+  int32_t reached[3];  // numbers of free vertices that a step has found a path for
 
   // Members of Bids, after rounds that one block has played alone.
   struct Rounds {
@@ -55,6 +57,8 @@ struct Search {
 // Number of rows or columns in a chunk. Costs are summed by chunks, so that the sum does not depend
 // on the number of blocks.
 constexpr int64_t kChunk = 1024;
+// Number of buckets of a histogram of nonnegative 64-bit numbers.
+constexpr int kBuckets = 256;
 // Most warps of a block.
 constexpr int kMostBlockWarps = 16;
 
@@ -73,6 +77,7 @@ struct Workspace {
   Control* control;
   FullRangeSum* part;     // [chunks] sum of the costs of each chunk
   int32_t* of_warps;      // [warps] scratch of compact()
+  int32_t* histogram;     // [kBuckets] scratch of bound_of()
   Search* search;         // [waves] records of searches
   int32_t* batch[2];      // [waves] start rows; waves alternate between both
   int64_t* moved_dist;    // [waves, recorded] distances of the columns in `moved`
@@ -83,7 +88,7 @@ struct Workspace {
   uint64_t* claim;                 // [vertices] the search of a wave that may change each column
   int64_t* dist;                   // [vertices] distance of a row or column to the nearest end
   uint64_t* by;  // [vertices] pairs on the path to the nearest end (high bits); first edge
-  int32_t *queue[2], *queued;  // [vertices] queues of price updates; 1 for vertices in a queue
+  int32_t *queue[2], *queued;  // [vertices] queues of price updates; step that queued each vertex
   int32_t *chosen_by_own, *chosen_by_other;  // [vertices] the free vertex chosen for each end
   int32_t** chosen;       // [vertices] for each free vertex, the chosen_by_* entry of its end
   int32_t *pair, *owner;  // [vertices] the edge of each row; the row of each column
@@ -92,6 +97,8 @@ struct Workspace {
   int64_t* cost;          // [edges] cost in units, or kNever if forbidden
   int32_t* row;           // [edges] row of each edge in the given graph
   int32_t* by_col;        // [edges] the edges, sorted by column of the given graph
+  int32_t* row_by_col;    // [edges] their rows
+  int64_t* cost_by_col;   // [edges] their costs
   int64_t vertices, edges, bytes;  // vertices of the longer side; number of edges; total size
 
   JAXMATCH_HOST_DEVICE Workspace(char* base, int64_t n, int64_t m, int64_t edges)
@@ -101,6 +108,7 @@ struct Workspace {
     take(base, slots, 2);
     take(base, part, chunks(n + m));
     take(base, of_warps, blocks() * kMostBlockWarps);
+    take(base, histogram, kBuckets);
     take(base, search, waves());
     take(base, moved_dist, waves() * recorded());
     take(base, moved, waves() * recorded());
@@ -114,6 +122,8 @@ struct Workspace {
     take(base, chosen_by_other, vertices);
     take(base, chosen, vertices);
     take(base, by_col, edges);
+    take(base, row_by_col, edges);
+    take(base, cost_by_col, edges);
     take_state(base);
   }
 
