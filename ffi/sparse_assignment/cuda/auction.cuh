@@ -19,8 +19,7 @@ struct Auction {
   const Workspace& w;
   const int width;  // minimum number of lanes per row
   Bids<Team>& bids;
-  int64_t& moved;  // see PriceUpdate::match_some()
-  int32_t updates = 0;
+  Updates& updates;
 
   // The difference between the largest and the smallest cost of an allowed edge.
   __device__ int64_t range() const {
@@ -95,9 +94,9 @@ struct Auction {
       w.u[i] = pair == kFree ? least : w.cost[pair] - w.price[c.col[pair]] - bids.epsilon;
     });
     team.sync();
-    const bool of_cols = updates++ % 2 == 0;
-    const Status status = of_cols ? PriceUpdate<Team, true>{team, c, w, width}.match_some(moved)
-                                  : PriceUpdate<Team, false>{team, c, w, width}.match_some(moved);
+    const Status status = updates.count % 2 == 0
+                              ? PriceUpdate<Team, true>{team, c, w, width, updates}.match_some()
+                              : PriceUpdate<Team, false>{team, c, w, width, updates}.match_some();
     bids.list_rows();
     return status;
   }

@@ -217,16 +217,10 @@ struct Reader {
     if (!write_costs()) return kInvalidGraph;
     if (c.all_matched) coarsen();
     team.sync();
-    team.each(p.row_ptr[p.n], [&](int64_t q) {
-      const int32_t edge = w.by_col[q];
-      w.row_by_col[q] = w.row[edge];
-      w.cost_by_col[q] = w.cost[edge];
-    });
     const Near by_row{p.row_ptr, nullptr, p.col_ind, w.cost},
         by_col{p.col_ptr, w.by_col, w.row_by_col, w.cost_by_col};
     c.of_row = c.transposed ? by_col : by_row;
     c.of_col = c.transposed ? by_row : by_col;
-    team.sync();
     return kOptimal;
   }
 };

@@ -66,26 +66,26 @@ __device__ __noinline__ void start_state(const Team& team, const SparseProblem& 
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
                              char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
-  constexpr int32_t kRounds = 256, kRoundsOfAuction = 64;
+  constexpr int32_t kRounds = 256, kMoreRounds = 1024, kRoundsAfterAuction = 64;
   Bids<Team> bids{team, c, w, width};
-  int64_t moved = 0;
-  if (c.all_matched) {
-    Auction<Team> auction{team, c, w, width, bids, moved};
-    auction.run();
-    rounds += auction.updates;
-  }
-  bids.reduce(c.all_matched ? kRoundsOfAuction : kRounds);
+  Updates updates;
+  if (c.all_matched) Auction<Team>{team, c, w, width, bids, updates}.run();
+  bids.reduce(c.all_matched ? kRoundsAfterAuction : kRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};
   if (!c.all_matched) {
     int32_t count = list_free(team, c, w);
     if (count > 0) waves.play(count, false);
     count = list_free(team, c, w);
-    if (count > 0 && count <= waves.kFewSearches && !w.control->wrong) waves.play(count, true);
+    if (count > waves.kFewSearches) {
+      bids.reduce(kMoreRounds);
+    } else if (count > 0 && !w.control->wrong) {
+      waves.play(count, true);
+    }
   }
   const Status status =
-      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, moved, rounds);
+      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, updates);
   bids_made = bids.bids;
-  rounds += bids.turn + waves.steps;
+  rounds += bids.turn + waves.steps + updates.count;
   return status;
 }
 

@@ -55,6 +55,12 @@ struct Sides {
   }
 };
 
+// What all updates of a problem share.
+struct Updates {
+  int64_t moved = 0;  // by how much the dual of a vertex without a path has risen
+  int32_t count = 0;  // updates so far
+};
+
 // A label-correcting search finds the distances; then a breadth-first search over the tight edges
 // finds the paths. Among shortest paths, those with the fewest pairs are taken, then those with the
 // lowest first edge. So the result does not depend on the order of threads, and cycles of length 0
@@ -65,6 +71,7 @@ struct PriceUpdate {
   const Canonical& c;
   const Workspace& w;
   const int width;  // lanes per vertex
+  Updates& updates;
   const Sides<kOfCols> g{c, w};
 
   static constexpr uint64_t kNoWay = ~uint64_t(0);
@@ -78,6 +85,15 @@ struct PriceUpdate {
   __device__ const Near& edges_of_other() const { return kOfCols ? c.of_row : c.of_col; }
   // The vertex paired with x, or kNone. begin() writes it.
   __device__ int32_t& mate(int64_t x) const { return w.target[x]; }
+
+  // Writes the edges of each column next to each other. Problems without an update do without.
+  __device__ void list_by_col() const {
+    team.each(c.of_row.first[c.rows], [&](int64_t q) {
+      const int32_t edge = w.by_col[q];
+      w.row_by_col[q] = w.row[edge];
+      w.cost_by_col[q] = w.cost[edge];
+    });
+  }
 
   // Sets the duals of the `count` listed free vertices, and all labels.
   __device__ void begin(int32_t count) const {
@@ -122,7 +138,9 @@ struct PriceUpdate {
 
   // Calls f(x, distance, place) for each own vertex x next to y whose distance by way of y, which
   // is `base` away from an end, is at most `most`. `place` leads to the edge: edge_at(place). All
-  // lanes of a warp must call it, and go through the same turns.
+  // lanes of a warp must call it. They take the same number of turns and wait for each other after
+  // each turn: when lanes came to the barrier of a step one after the other, some of them passed it
+  // without the others, and one block alone hung (H200, nvcc 13.0).
   template <class F>
   __device__ void each_near(bool there, int32_t y, int64_t base, int lane, int64_t most,
                             const F& f) const {
@@ -144,8 +162,8 @@ struct PriceUpdate {
       __syncwarp();
     }
   }
-  // The same for all vertices y that the `count` queued own vertices are paired with; at first,
-  // for all ends.
+  // Calls f like each_near() for the pairs of all vertices queued for this step, and in the first
+  // step for all ends.
   template <class F>
   __device__ void each_reached(int32_t step, int64_t most, const F& f) const {
     if (step == 0) {
@@ -275,17 +293,17 @@ struct PriceUpdate {
     }
   }
 
-  // Matches some of the free vertices, or leaves rows unmatched. The dual of a vertex without a
-  // path rises in every update. `moved` sums these rises over all updates; only the limit on
-  // `moved` bounds such a dual.
-  __device__ __noinline__ Status match_some(int64_t& moved) const {
+  // Matches some of the free vertices, or leaves rows unmatched. Only the limit on `moved` bounds
+  // the dual of a vertex without a path.
+  __device__ __noinline__ Status match_some() const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
+    if (updates.count++ == 0) list_by_col();
     const int32_t count = list_own_free();
     begin(count);
     const int64_t most = find_distances(count);
     if (most == kNever) return kInfeasible;
-    if (most > kMostMoved - moved) return kOverflow;
-    if (!c.all_may_stay) moved += most;
+    if (most > kMostMoved - updates.moved) return kOverflow;
+    if (!c.all_may_stay) updates.moved += most;
     find_paths(count, most);
     move_duals(most);
     team.each(count, [&](int64_t k) {
@@ -304,18 +322,16 @@ struct PriceUpdate {
   }
 };
 
-// Matches all free rows, or leaves them unmatched at their cost. Adds the number of updates to
-// `updates`.
+// Matches all free rows, or leaves them unmatched at their cost.
 template <class Team>
 __device__ Status match_by_updates(const Team& team, const Canonical& c, const Workspace& w,
-                                   int width, int64_t& moved, int64_t& updates) {
+                                   int width, Updates& updates) {
   Status status = kOptimal;
   // The first update labels rows, because that sets the duals of free rows.
   for (bool of_cols = false; status == kOptimal && list_free(team, c, w) > 0;
        of_cols = c.all_matched && !of_cols) {
-    ++updates;
-    status = of_cols ? PriceUpdate<Team, true>{team, c, w, width}.match_some(moved)
-                     : PriceUpdate<Team, false>{team, c, w, width}.match_some(moved);
+    status = of_cols ? PriceUpdate<Team, true>{team, c, w, width, updates}.match_some()
+                     : PriceUpdate<Team, false>{team, c, w, width, updates}.match_some();
   }
   return status;
 }
