@@ -10,16 +10,6 @@
 
 namespace jaxmatch::sparse_assignment {
 
-// The edges of one side's vertices, one vertex after another.
-struct Near {
-  const int32_t* first;   // [vertices + 1] first edge of each vertex
-  const int32_t* order;   // [edges] index of each edge; null: 0, 1, ...
-  const int32_t* vertex;  // [edges] vertex at the other end
-  const int64_t* cost;    // [edges]
-
-  __device__ int32_t edge_at(int64_t place) const { return order ? order[place] : int32_t(place); }
-};
-
 // A problem in canonical form. Edges keep their indices in the given graph, so that each run
 // chooses the same edge among ties.
 struct Canonical {
@@ -27,10 +17,9 @@ struct Canonical {
   const int32_t *first, *first_by_col;  // [rows + 1], [cols + 1] first edge of each row, column
   const int32_t *order, *order_by_col;  // [edges] edges sorted by row, by column; null: 0, 1, ...
   const int32_t *row, *col;             // [edges]
-  Near of_row, of_col;
-  bool transposed = false;    // rows and columns are swapped
-  bool all_matched = false;   // no row and no column may stay unmatched
-  bool all_may_stay = false;  // all rows may stay unmatched, so duals are bounded
+  bool transposed = false;              // rows and columns are swapped
+  bool all_matched = false;             // no row and no column may stay unmatched
+  bool all_may_stay = false;            // all rows may stay unmatched, so duals are bounded
   bool integers = false, rounded = false;
   Units units;
   double rounding = 1;  // the unit to which costs were rounded, in units
@@ -217,10 +206,6 @@ struct Reader {
     if (!write_costs()) return kInvalidGraph;
     if (c.all_matched) coarsen();
     team.sync();
-    const Near by_row{p.row_ptr, nullptr, p.col_ind, w.cost},
-        by_col{p.col_ptr, w.by_col, w.row_by_col, w.cost_by_col};
-    c.of_row = c.transposed ? by_col : by_row;
-    c.of_col = c.transposed ? by_row : by_col;
     return kOptimal;
   }
 };

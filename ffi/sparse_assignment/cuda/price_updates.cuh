@@ -55,6 +55,16 @@ struct Sides {
   }
 };
 
+// The edges of one side's vertices, one vertex after another.
+struct Near {
+  const int32_t* first;   // [vertices + 1] first edge of each vertex
+  const int32_t* order;   // [edges] index of each edge; null: 0, 1, ...
+  const int32_t* vertex;  // [edges] vertex at the other end
+  const int64_t* cost;    // [edges]
+
+  __device__ int32_t edge_at(int64_t place) const { return order ? order[place] : int32_t(place); }
+};
+
 // What all updates of a problem share.
 struct Updates {
   int64_t moved = 0;  // by how much the dual of a vertex without a path has risen
@@ -82,13 +92,21 @@ struct PriceUpdate {
     return uint64_t(pairs) << 32 | uint64_t(edge);
   }
 
-  __device__ const Near& edges_of_other() const { return kOfCols ? c.of_row : c.of_col; }
+  // The edges of the other side's vertices.
+  __device__ Near edges_of_other() const {
+    const int32_t* const order = kOfCols ? c.order : c.order_by_col;
+    return {kOfCols ? c.first : c.first_by_col, order,
+            order     ? w.row_by_col
+            : kOfCols ? c.col
+                      : c.row,
+            order ? w.cost_by_col : w.cost};
+  }
   // The vertex paired with x, or kNone. begin() writes it.
   __device__ int32_t& mate(int64_t x) const { return w.target[x]; }
 
   // Writes the edges of each column next to each other. Problems without an update do without.
   __device__ void list_by_col() const {
-    team.each(c.of_row.first[c.rows], [&](int64_t q) {
+    team.each(c.first[c.rows], [&](int64_t q) {
       const int32_t edge = w.by_col[q];
       w.row_by_col[q] = w.row[edge];
       w.cost_by_col[q] = w.cost[edge];
@@ -144,7 +162,7 @@ struct PriceUpdate {
   template <class F>
   __device__ void each_near(bool there, int32_t y, int64_t base, int lane, int64_t most,
                             const F& f) const {
-    const Near& near = edges_of_other();
+    const Near near = edges_of_other();
     int64_t q = 0, last = 0;
     if (there) {
       q = near.first[y] + lane;
