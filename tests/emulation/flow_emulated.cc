@@ -16,7 +16,6 @@ inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long x
   emulator::perhaps_yield();
   return *at += x, *at - x;
 }
-inline int __clzll(long long x) { return __builtin_clzll((unsigned long long)x); }
 
 namespace jaxmatch::flow {
 constexpr int kFlowStaged = 16, kRangeArcs = 8;
