@@ -322,6 +322,29 @@ def test_warm_start(library):
     assert (warm.cost == cold.cost).all()
 
 
+def test_prices_of_an_auction_that_would_overflow(library):
+    """A chain of the largest costs that fit: updates of its prices sum to more."""
+    n = 40
+    most = 2**61 // (2 * n + 2)
+    rows = np.r_[0, np.repeat(np.arange(1, n), 2)]
+    cols = np.r_[0, np.stack([np.arange(n - 1), np.arange(1, n)], 1).ravel()]
+    graph = graph_of(rows, cols, (n, n))
+    cost = np.r_[most, np.tile([-most, most], n - 1)].astype(np.int64)
+    found = solve(library, graph, cost[None])
+    assert_same_bits(solve(library, graph, cost[None], blocks=3, seed=1), found)
+    # The only way to match all: row i takes column i.
+    assert found.status[0] == jm.Status.OPTIMAL and (found.col4row[0] == np.arange(n)).all()
+
+
+def test_starts_far_away(library):
+    most = 2**61 // 6
+    graph = graph_of(np.array([0, 1, 1]), np.array([1, 0, 1]), (2, 2))
+    cost = np.array([[-most // 2, most, -most]])
+    start = np.array([[-3.0, 3.0]]) * 2**57
+    found = solve(library, graph, cost, start_dual=start)
+    assert found.status[0] == 0 and found.col4row[0].tolist() == [1, 0]
+
+
 def test_float32_results_and_rounding(library):
     random, graph, count = random_graph(8, (30, 30), 5)
     cost = random.random((1, count)) * 2.0 ** random.integers(-40, 40, (1, count))

@@ -79,12 +79,13 @@ struct Auction {
     return counted > 0 ? least_of_bucket(bucket) : 0;
   }
 
-  // Updates the prices and matches free vertices at the ends of tight paths. The reduced cost of
-  // each pair may exceed the dual of its row by epsilon: the duals of matched rows are set so. An
-  // update raises both duals of a pair alike and makes no other reduced cost negative, so no pair
-  // exceeds the least reduced cost of its row by more than epsilon afterwards. Updates of columns
-  // and of rows take turns: the same few ends are often the nearest ones for all free vertices of
-  // one side, but not for those of the other side.
+  // Updates the prices and matches free vertices at the ends of tight paths. The dual of a matched
+  // row is its pair's cost - price - epsilon, so its pair's reduced cost is epsilon, and no reduced
+  // cost is negative. An update keeps both: it raises one dual of a pair and lowers the other by as
+  // much. So no pair exceeds the least cost - price of its row by more than epsilon afterwards.
+  //
+  // Updates of columns and of rows take turns: the same few ends are often the nearest ones for all
+  // free vertices of one side, but not for those of the other side.
   __device__ Status update() {
     each_by_group(team, c.rows, width, [&](int64_t k, int lane, bool there) {
       const int32_t i = int32_t(k), pair = there ? w.pair[i] : kStays;
@@ -101,18 +102,23 @@ struct Auction {
     return status;
   }
 
-  // Matches all rows, so that no pair's reduced cost exceeds the least of its row by more than
-  // epsilon. Ends early if not all rows can be matched, which exact updates will then prove.
-  __device__ __noinline__ void run() {
+  // Matches all rows, so that no pair exceeds the least cost - price of its row by more than
+  // epsilon. Returns kInfeasible if not all rows can be matched, and kOverflow if prices would
+  // leave the range of integers.
+  __device__ __noinline__ Status run() {
     constexpr int32_t kRounds = 64, kMoreRounds = 16;  // before the first update, between updates
-    bids.epsilon = max(min(range() / (4 * int64_t(c.rows)), typical_difference() / 2), int64_t(1));
+    const int64_t range = this->range(), typical = typical_difference();
+    bids.epsilon = max(min(range / (4 * int64_t(c.rows)), typical / 2), int64_t(1));
     bids.begin();
-    int32_t rounds = kRounds;
-    do {
+    Status status = kOptimal;
+    for (int32_t rounds = kRounds; status == kOptimal; rounds = kMoreRounds) {
       bids.play(rounds, 0);
-      rounds = kMoreRounds;
-    } while (!bids.low && bids.count() > 0 && update() == kOptimal);
+      if (bids.low) status = kOverflow;
+      if (bids.low || bids.count() == 0) break;
+      status = update();
+    }
     bids.epsilon = 0;
+    return status;
   }
 };
 

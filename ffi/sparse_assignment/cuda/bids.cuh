@@ -2,9 +2,9 @@
 // column.
 //
 // With an epsilon, these are the bids of an auction (Bertsekas, The auction algorithm, 1988); see
-// auction.cuh. Without an epsilon,
-// complementary slackness stays exact (augmenting row reduction: Jonker and Volgenant, A shortest
-// augmenting path algorithm for dense and sparse linear assignment problems, 1987).
+// auction.cuh. Without an epsilon, complementary slackness stays exact (augmenting row reduction:
+// Jonker and Volgenant, A shortest augmenting path algorithm for dense and sparse linear assignment
+// problems, 1987).
 #ifndef JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
 #define JAXMATCH_CUDA_SPARSE_ASSIGNMENT_BIDS_CUH_
 
@@ -66,7 +66,7 @@ struct Bids {
     team.sync();
   }
 
-  // The number of free rows. All lanes of a warp must call it.
+  // The number of listed rows. All lanes of a warp must call it.
   __device__ int32_t count() const { return __shfl_sync(kAllLanes, listed(turn), 0); }
 
   // Lists all free rows for the next round.
@@ -219,7 +219,7 @@ struct Bids {
 
   // Plays rounds in one block with one warp per free row, without lists or atomic operations.
   __device__ void play_tokens(int32_t count, int32_t last_turn, int32_t few) {
-    const int32_t begun = turn >> kRoundBits;
+    const int32_t begun = (turn - 1) >> kRoundBits;
     const int warp = team.warp_of_block();
     if (int32_t(threadIdx.x) < count) team.s.token[threadIdx.x].row = list(turn)[threadIdx.x];
     team.one([&] { team.s.low = 0; });

@@ -34,6 +34,20 @@ __device__ inline int width_for(int64_t edges, int64_t vertices) {
   return width;
 }
 
+// Frees all vertices, and sets the price of each column j to price(j).
+template <class Team, class Price>
+__device__ void free_all(const Team& team, const Workspace& w, const Canonical& c,
+                         const Price& price) {
+  team.each(c.rows, [&](int64_t i) { w.pair[i] = kFree; });
+  team.one([&] { w.control->wrong = 0; });
+  team.each(c.cols, [&](int64_t j) {
+    w.owner[j] = kNone;
+    w.best[j] = w.claim[j] = ~uint64_t(0);
+    w.price[j] = price(j);
+  });
+  team.sync();
+}
+
 // Starts with all vertices free. Sets the prices to the given start duals if all vertices must be
 // matched and no dual is too large.
 template <class Team>
@@ -49,43 +63,46 @@ __device__ __noinline__ void start_state(const Team& team, const SparseProblem& 
     team.each(c.cols, [&](int64_t j) { wrong |= !(fabs(units(j)) < kMost); });
     usable = !team.any(wrong);
   }
-  team.each(c.rows, [&](int64_t i) { w.pair[i] = kFree; });
-  team.one([&] { w.control->wrong = 0; });
-  team.each(c.cols, [&](int64_t j) {
-    w.owner[j] = kNone;
-    w.best[j] = w.claim[j] = ~uint64_t(0);
-    w.price[j] = usable ? int64_t(rint(units(j))) : 0;
-  });
-  team.sync();
+  free_all(team, w, c, [&](int64_t j) { return usable ? int64_t(rint(units(j))) : 0; });
 }
 
 // If columns may stay unmatched, the prices of free columns must be 0. Exact bids match most rows.
 // Path searches then match rows that need only small search trees; such a search is cheap. Price
 // updates match many of the remaining rows at once; an update is expensive. If all rows and columns
-// must be matched, an auction comes first, whose prices leave little to do.
+// must be matched, an auction comes first instead of searches, and its prices leave little to do.
+// Costs near the largest that fit may take the prices of an auction out of range. Then all begins
+// again without an auction.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
                              char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
   constexpr int32_t kRounds = 256, kMoreRounds = 1024, kRoundsAfterAuction = 64;
   Bids<Team> bids{team, c, w, width};
-  Updates updates;
-  if (c.all_matched) Auction<Team>{team, c, w, width, bids, updates}.run();
-  bids.reduce(c.all_matched ? kRoundsAfterAuction : kRounds);
   Waves<Team> waves{team, c, w, width, tables, slots};
-  if (!c.all_matched) {
-    int32_t count = list_free(team, c, w);
-    if (count > 0) waves.play(count, false);
-    count = list_free(team, c, w);
-    if (count > waves.kFewSearches) {
-      bids.reduce(kMoreRounds);
-    } else if (count > 0 && !w.control->wrong) {
-      waves.play(count, true);
+  Status status = kOptimal;
+  for (bool by_auction = c.all_matched;; by_auction = false) {
+    Updates updates;
+    if (by_auction) status = Auction<Team>{team, c, w, width, bids, updates}.run();
+    if (status == kOptimal) {
+      bids.reduce(by_auction ? kRoundsAfterAuction : kRounds);
+      if (!by_auction) {
+        int32_t count = list_free(team, c, w);
+        if (count > 0) waves.play(count, false);
+        count = list_free(team, c, w);
+        if (count > waves.kFewSearches) {
+          bids.reduce(kMoreRounds);
+        } else if (count > 0 && !w.control->wrong) {
+          waves.play(count, true);
+        }
+      }
+      status = w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, updates);
     }
+    rounds += updates.count;
+    if (status != kOverflow || !by_auction) break;
+    free_all(team, w, c, [](int64_t) { return 0; });
+    status = kOptimal;
   }
-  const Status status =
-      w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, updates);
   bids_made = bids.bids;
-  rounds += bids.turn + waves.steps + updates.count;
+  rounds += bids.turn + waves.steps;
   return status;
 }
 

@@ -28,7 +28,6 @@ struct Sides {
   __device__ int32_t others() const { return kOfCols ? c.rows : c.cols; }
   __device__ int64_t* dual() const { return kOfCols ? w.price : w.u; }
   __device__ int64_t* other_dual() const { return kOfCols ? w.u : w.price; }
-  __device__ int32_t own(int32_t edge) const { return kOfCols ? c.col[edge] : c.row[edge]; }
   __device__ int32_t other(int32_t edge) const { return kOfCols ? c.row[edge] : c.col[edge]; }
   // The edge of own vertex x's pair, kFree if x is free, or kStays if x stays unmatched.
   __device__ int32_t pair(int32_t x) const {
@@ -104,13 +103,17 @@ struct PriceUpdate {
   // The vertex paired with x, or kNone. begin() writes it.
   __device__ int32_t& mate(int64_t x) const { return w.target[x]; }
 
-  // Writes the edges of each column next to each other. Problems without an update do without.
+  // Writes the edges of each column next to each other. Only updates read them so.
   __device__ void list_by_col() const {
     team.each(c.first[c.rows], [&](int64_t q) {
       const int32_t edge = w.by_col[q];
       w.row_by_col[q] = w.row[edge];
       w.cost_by_col[q] = w.cost[edge];
     });
+  }
+
+  __device__ void clear_counts() const {
+    for (int k = 0; k < 3; ++k) w.control->queued[k] = w.control->reached[k] = 0;
   }
 
   // Sets the duals of the `count` listed free vertices, and all labels.
@@ -129,7 +132,7 @@ struct PriceUpdate {
     });
     team.one([&] {
       w.control->ends = 0;
-      for (int k = 0; k < 3; ++k) w.control->queued[k] = w.control->reached[k] = 0;
+      clear_counts();
     });
     team.sync();
     each_by_lane(team, g.count(), [&](int64_t k, bool there) {
@@ -155,10 +158,11 @@ struct PriceUpdate {
   }
 
   // Calls f(x, distance, place) for each own vertex x next to y whose distance by way of y, which
-  // is `base` away from an end, is at most `most`. `place` leads to the edge: edge_at(place). All
-  // lanes of a warp must call it. They take the same number of turns and wait for each other after
-  // each turn: when lanes came to the barrier of a step one after the other, some of them passed it
-  // without the others, and one block alone hung (H200, nvcc 13.0).
+  // is `base` away from an end, is at most `most`. edge_at(place) is the edge from x to y.
+  //
+  // All lanes of a warp must call it. They take the same number of turns and wait for each other
+  // after each turn. Without this, a team of one block hung: some lanes of a warp were one barrier
+  // ahead of the others (H200, nvcc 13.0).
   template <class F>
   __device__ void each_near(bool there, int32_t y, int64_t base, int lane, int64_t most,
                             const F& f) const {
@@ -192,7 +196,9 @@ struct PriceUpdate {
     const int32_t* const queue = w.queue[step % 2];
     each_by_group(team, waiting(step), width, [&](int64_t k, int lane, bool there) {
       const int32_t x = there ? queue[k] : 0;
-      each_near(there, there ? mate(x) : 0, there ? w.dist[x] : 0, lane, most, f);
+      const int64_t dist = there ? w.dist[x] : kNever;
+      const bool near = there && dist <= most;
+      each_near(near, near ? mate(x) : 0, dist, lane, most, f);
     });
   }
   // Queues x for the next step if it is paired and not queued yet.
@@ -204,8 +210,8 @@ struct PriceUpdate {
   __device__ int32_t waiting(int32_t step) const {
     return __shfl_sync(kAllLanes, w.control->queued[step % 3], 0);
   }
-  // Ends a step, after which the queue of the next one is known.
-  __device__ void end(int32_t step) const {
+  // After it, the queue of the next step is known.
+  __device__ void end_step(int32_t step) const {
     team.one([&] { w.control->queued[(step + 2) % 3] = w.control->reached[(step + 2) % 3] = 0; });
     team.sync();
   }
@@ -236,7 +242,7 @@ struct PriceUpdate {
       each_reached(step, most, [&](int32_t x, int64_t dist, int64_t) {
         if (dist < w.dist[x] && least_at(&w.dist[x], dist) > uint64_t(dist)) push(x, step);
       });
-      end(step);
+      end_step(step);
       ++step;
     } while (waiting(step) > 0);
     return farthest(count);
@@ -252,28 +258,24 @@ struct PriceUpdate {
   // Finds a shortest path for each of the `count` listed vertices. None is farther than `most`.
   __device__ void find_paths(int32_t count, int64_t most) const {
     team.each(g.count(), [&](int64_t x) { w.queued[x] = kNotQueued; });
-    team.one([&] {
-      for (int k = 0; k < 3; ++k) w.control->queued[k] = w.control->reached[k] = 0;
-    });
+    team.one([&] { clear_counts(); });
     team.sync();
-    if (!kOfCols && !c.all_matched) {
-      // Rows whose nearest end is to stay unmatched.
-      team.each(g.count(), [&](int64_t k) {
-        const int32_t x = int32_t(k);
-        if (w.stay[x] == kNever || g.pair(x) == kStays || w.dist[x] > most) return;
-        if (w.dist[x] == w.stay[x] - g.dual()[x]) reach(x, way(1, kStays), -1);
-      });
-      team.sync();
-    }
     for (int32_t step = 0, left = count;; ++step) {
       left -= __shfl_sync(kAllLanes, w.control->reached[step % 3], 0);
       if (left <= 0 || (step > 0 && waiting(step) == 0)) break;
+      if (step == 0 && !kOfCols && !c.all_matched) {
+        // Rows whose nearest end is to stay unmatched.
+        team.each(g.count(), [&](int64_t k) {
+          const int32_t x = int32_t(k);
+          if (w.stay[x] == kNever || g.pair(x) == kStays || w.dist[x] > most) return;
+          if (w.dist[x] == w.stay[x] - g.dual()[x]) reach(x, way(1, kStays), 0);
+        });
+      }
       each_reached(step, most, [&](int32_t x, int64_t dist, int64_t place) {
-        if (dist == w.dist[x]) reach(x, way(step + 2, edges_of_other().edge_at(place)), step);
+        if (dist == w.dist[x]) reach(x, way(step + 1, edges_of_other().edge_at(place)), step);
       });
-      end(step);
+      end_step(step);
     }
-    team.sync();
   }
 
   __device__ void move_duals(int64_t most) const {
@@ -315,7 +317,7 @@ struct PriceUpdate {
   // the dual of a vertex without a path.
   __device__ __noinline__ Status match_some() const {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
-    if (updates.count++ == 0) list_by_col();
+    if (updates.count++ == 0 && c.order_by_col) list_by_col();
     const int32_t count = list_own_free();
     begin(count);
     const int64_t most = find_distances(count);

@@ -37,7 +37,7 @@ struct Control {
   uint64_t bits;       // bitwise or of all costs
   int32_t queued[3];   // lengths of the queues of a price update; step s uses entry s % 3
   int32_t ends;        // number of ends of paths
-  int32_t reached[3];  // numbers of free vertices that a step has found a path for
+  int32_t reached[3];  // free vertices with a new path: step s writes entry (s + 1) % 3
 
   // Members of Bids, after rounds that one block has played alone.
   struct Rounds {
@@ -77,7 +77,7 @@ struct Workspace {
   Control* control;
   FullRangeSum* part;     // [chunks] sum of the costs of each chunk
   int32_t* of_warps;      // [warps] scratch of compact()
-  int32_t* histogram;     // [kBuckets] scratch of bound_of()
+  int32_t* histogram;     // [kBuckets] scratch of Auction::typical_difference()
   Search* search;         // [waves] records of searches
   int32_t* batch[2];      // [waves] start rows; waves alternate between both
   int64_t* moved_dist;    // [waves, recorded] distances of the columns in `moved`
@@ -92,8 +92,8 @@ struct Workspace {
   int32_t *chosen_by_own, *chosen_by_other;  // [vertices] the free vertex chosen for each end
   int32_t** chosen;       // [vertices] for each free vertex, the chosen_by_* entry of its end
   int32_t *pair, *owner;  // [vertices] the edge of each row; the row of each column
-  int32_t* target;        // [vertices] the edge that each bid is for
-  int32_t* list[2];       // [vertices] free rows; rounds alternate between both
+  int32_t* target;        // [vertices] the edge that each bid is for; pairs in a price update
+  int32_t* list[2];       // [vertices] free rows, by turns; list[1]: ends in a price update
   int64_t* cost;          // [edges] cost in units, or kNever if forbidden
   int32_t* row;           // [edges] row of each edge in the given graph
   int32_t* by_col;        // [edges] the edges, sorted by column of the given graph
