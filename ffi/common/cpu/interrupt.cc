@@ -14,7 +14,7 @@ std::mutex mutex;
 // --- Counts signals, from the first call that lasts longer than kPatience until the process ends.
 
 struct sigaction previous{};  // written before count_and_pass_on() is installed
-bool installed = false;  // whether count_and_pass_on() was ever a handler; guarded by the mutex
+bool installed = false;       // true once count_and_pass_on() handles SIGINT; guarded by the mutex
 std::atomic<uint32_t> arrived{0};
 
 void count_and_pass_on(int signal, siginfo_t* info, void* context) {

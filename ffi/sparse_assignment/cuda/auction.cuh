@@ -11,7 +11,7 @@ namespace jaxmatch::sparse_assignment {
 // Bids match the last free rows slowly: rows outbid each other by epsilon until the prices of many
 // columns have fallen enough for a free column to compete. A global price update
 // (price_updates.cuh) after some rounds makes all of these moves at once. With updates, larger
-// values of epsilon before the last one do not pay: measured, they take as many steps again.
+// values of epsilon before the last one do not pay: in the emulator they took 1.6 times the steps.
 template <class Team>
 struct Auction {
   const Team team;
