@@ -336,6 +336,19 @@ def test_prices_of_an_auction_that_would_overflow(library):
     assert found.status[0] == jm.Status.OPTIMAL and (found.col4row[0] == np.arange(n)).all()
 
 
+@pytest.mark.parametrize("seed", [270, 271])
+def test_ties_go_to_columns_whatever_matches_a_row(library, seed):
+    """Small tables leave rows to price updates that larger ones match by searches."""
+    random = np.random.default_rng(seed)
+    n, m = random.integers(6, 24, 2)
+    rows, cols = np.nonzero(random.random((n, m)) < 0.25)
+    cost, gate = random.integers(0, 3, (1, len(rows))), random.integers(0, 4, (1, n))
+    graph = graph_of(rows, cols, (n, m))
+    few, many = (solve(library, graph, cost, unmatched_cost=gate, slots=k) for k in (8, 128))
+    assert few.cost == many.cost
+    assert (few.col4row >= 0).sum() == (many.col4row >= 0).sum()
+
+
 def test_starts_far_away(library):
     most = 2**61 // 6
     graph = graph_of(np.array([0, 1, 1]), np.array([1, 0, 1]), (2, 2))
