@@ -35,29 +35,40 @@ constexpr size_t kSharedBytes = 1 << 17;
 alignas(16) char shared[kSharedBytes];
 
 struct Emulation {
-  unsigned seed, blocks;
+  unsigned seed;
+  int teams, blocks;  // blocks of each team
   int threads;
   GridTiling tiling;
   GridCutTuning tuning;
+  int32_t* relabellings;  // [batch], written
 };
 
 template <int kArcs, class G, class V>
 void emulate(const GridCutOperands& o, const Emulation& how) {
   const GridTiling& t = how.tiling;
   const size_t cells = size_t(o.shape.cells());
-  // No accidental zeros.
-  std::vector<char> messages(size_t(32) * size_t(t.tiles()) * size_t(t.links()) + 16, char(0xab));
-  std::vector<char> stored((kArcs + 2) * 8 * cells + 8, char(0xab));
-  std::vector<double> partial(how.blocks, 1e300);
-  GridCutControl control{};
-  GridCutPlan plan{t, t, {messages.data(), stored.data()}, &control, partial.data(), how.tuning};
-  if (how.blocks == 1 && t.tiles() == 1) plan.control = nullptr;
+  const size_t messages = (size_t(how.blocks) * 8 + 15) / 16 * 16;
+  const size_t stored = messages + size_t(32) * size_t(t.tiles()) * size_t(t.links()) + 16;
+  const size_t stride = (stored + (kArcs + 2) * 8 * cells + 15) / 16 * 16;
+  std::vector<char> scratch(size_t(o.batch) * stride, char(0xab));  // no accidental zeros
+  std::vector<GridCutControl> control(size_t(o.batch), GridCutControl{});
+  GridCutPlan plan{t,
+                   t,
+                   how.tuning,
+                   how.teams,
+                   how.blocks,
+                   control.data(),
+                   scratch.data(),
+                   int64_t(stride),
+                   int64_t(messages),
+                   int64_t(stored)};
+  if (how.blocks == 1 && t.tiles() == 1 && how.teams == o.batch) plan.control = nullptr;
   const size_t bytes = sizeof(GridCutShared) + size_t(t.bytes(8));
   if (bytes > kSharedBytes) emulator::fail("too little shared memory");
   emulator::interruptions.seed(how.seed);
-  emulator::launch_together(how.blocks, how.threads, how.seed, shared, bytes, [&] {
-    cut_grid<kArcs, G, V>(o, plan, 0, int(blockIdx.x), int(gridDim.x), shared);
-  });
+  emulator::launch_together(unsigned(how.teams * how.blocks), how.threads, how.seed, shared, bytes,
+                            [&] { cut_grids<kArcs, G, V>(o, plan, shared); });
+  for (int64_t b = 0; b < o.batch; ++b) how.relabellings[b] = control[size_t(b)].relabellings;
 }
 
 template <class G, class V>
@@ -94,17 +105,26 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
   return layout.bytes;
 }
 
-// Solves one grid. `tile` holds log_x, log_y, size_y, size_z; `tuning` rounds, sweeps, exchanges
-// and racing. Values have the dtype of the capacities, but 64 bits where those are integers.
-extern "C" void emulate_grid_cut(int connectivity, int symmetric, const char* dtype,
+// The division of a GPU among a batch: the number of teams, and the blocks of each.
+extern "C" void grid_cut_teams(int64_t batch, int tiles, int blocks, int64_t* teams) {
+  const auto t = jaxmatch::grid_cut::GridTeams::of(batch, tiles, blocks);
+  teams[0] = t.count, teams[1] = t.blocks;
+}
+
+// Solves a batch of grids by `teams` of `blocks` each. `tile` holds log_x, log_y, size_y, size_z;
+// `tuning` rounds, sweeps, exchanges and racing. Values have the dtype of the capacities,
+// but 64 bits where those are integers. `relabellings` becomes their number for each grid; 0 for a
+// block alone.
+extern "C" void emulate_grid_cut(int64_t batch, int connectivity, int symmetric, const char* dtype,
                                  const int32_t* shape, const void* source, const void* sink,
                                  const void* pairwise, void* value, bool* side, int32_t* status,
-                                 unsigned seed, unsigned blocks, int threads, const int32_t* tile,
-                                 const int32_t* tuning) {
+                                 unsigned seed, int teams, int blocks, int threads,
+                                 const int32_t* tile, const int32_t* tuning,
+                                 int32_t* relabellings) {
   using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
   GridCutOperands o{};
-  o.batch = 1;
+  o.batch = batch;
   o.shape = {shape[0], shape[1], shape[2]};
   o.connectivity = connectivity;
   o.symmetric = symmetric != 0;
@@ -130,7 +150,7 @@ extern "C" void emulate_grid_cut(int connectivity, int symmetric, const char* dt
   numbers.sweeps = tuning[1];
   numbers.exchanges = tuning[2];
   numbers.racing = tuning[3];
-  const Emulation how{seed, blocks, threads, tiling, numbers};
+  const Emulation how{seed, teams, blocks, threads, tiling, numbers, relabellings};
   switch (o.dtype) {
     case Dtype::kS32:
       return solve_connected<int32_t, int64_t>(o, how);

@@ -36,30 +36,41 @@ def library():
     return loaded
 
 
-def solve(library, source, sink, pairwise, connectivity, *, seed=0, blocks=None, threads=32,
-          tile=None, rounds=2, sweeps=2, exchanges=2, racing=None):  # fmt: skip
-    """`blocks` None: one for each tile, which stays there. Some seeds race, some soon no more."""
+def solve(library, source, sink, pairwise, connectivity, *, seed=0, teams=1, blocks=None,
+          threads=32, tile=None, rounds=2, sweeps=2, exchanges=2, racing=None,
+          relabellings=None):  # fmt: skip
+    """The cut of a grid, or of each grid of a batch, by `teams` of `blocks` each.
+
+    `blocks` None: one for each tile, which stays there. Some seeds race, some soon no more.
+    The numbers of relabellings are written to `relabellings`.
+    """
     racing = (0, 1, 1000)[seed % 3] if racing is None else racing
     source, sink, pairwise = (np.ascontiguousarray(x) for x in (source, sink, pairwise))
-    shape = np.array(source.shape if connectivity == 6 else (1, *source.shape), np.int32)
+    rank = 3 if connectivity == 6 else 2
+    batch, grid = source.shape[:-rank], source.shape[-rank:]
+    shape = np.array(grid if connectivity == 6 else (1, *grid), np.int32)
     tile = np.array(tile or ((1, 1, 2, 2) if connectivity == 6 else (2, 0, 3, 1)), np.int32)
     counts = [-(-int(shape[2]) // (1 << tile[0])), -(-int(shape[1]) // int(tile[2]))]
     counts.append(-(-int(shape[0]) // int(tile[3])))
     value_dtype = source.dtype if source.dtype.kind == "f" else np.int64
-    value, status = np.full(1, -7, value_dtype), np.full(1, -7, np.int32)
+    value, status = np.full(batch, -7, value_dtype), np.full(batch, -7, np.int32)
     side = np.full(source.shape, 7, np.uint8)
     tuning = np.array([rounds, sweeps, exchanges, racing], np.int32)
 
     def at(x):
         return ctypes.c_void_p(x.ctypes.data)
 
+    symmetric = pairwise.shape[-rank - 1] < connectivity
+    none = np.empty(value.size, np.int32)
+    relabellings = none if relabellings is None else relabellings
     library.emulate_grid_cut(
-        connectivity, int(len(pairwise) < connectivity), source.dtype.name.encode(), at(shape),
-        at(source), at(sink), at(pairwise), at(value), at(side), at(status), ctypes.c_uint(seed),
-        ctypes.c_uint(blocks or int(np.prod(counts))), threads, at(tile), at(tuning),
+        ctypes.c_int64(value.size), connectivity, int(symmetric), source.dtype.name.encode(),
+        at(shape), at(source), at(sink), at(pairwise), at(value), at(side), at(status),
+        ctypes.c_uint(seed), teams, blocks or int(np.prod(counts)), threads, at(tile), at(tuning),
+        at(relabellings),
     )  # fmt: skip
     assert set(np.unique(side)) <= {0, 1}
-    return jm.MinimumCut(value[0], side.astype(bool), status[0])
+    return jm.MinimumCut(value[()], side.astype(bool), status[()])
 
 
 @each_connectivity
@@ -83,6 +94,49 @@ def test_one_block_alone(library, connectivity):
         given = random_grid(rng, shape, connectivity)
         res = solve(library, *given, connectivity, seed=seed, tile=tile, threads=64)
         assert_minimum(res, *given, connectivity)
+
+
+@each_connectivity
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_batches_by_teams(library, dtype, connectivity):
+    """Teams of several blocks, tiles that the grids do not fill, and more problems than teams."""
+    rng = np.random.default_rng(connectivity)
+    shape = (3, 3, 5) if connectivity == 6 else (5, 7)
+    for seed, (batch, teams, blocks) in enumerate(
+        [(2, 2, None), (5, 2, None), (5, 3, 2), (4, 2, 1)]
+    ):
+        grids = [random_grid(rng, shape, connectivity, most=10 ** (1 + k % 3), dtype=dtype,
+                             directed=True) for k in range(batch)]  # fmt: skip
+        given = [np.stack(x) for x in zip(*grids, strict=True)]
+        given[0][0, ..., 0] = -1  # its team goes on
+        res = solve(library, *given, connectivity, seed=seed, teams=teams, blocks=blocks)
+        assert res.status[0] == jm.Status.INVALID_CAPACITY and not res.source_side[0].any()
+        for k in range(1, batch):
+            one = jm.MinimumCut(res.value[k], res.source_side[k], res.status[k])
+            assert_minimum(one, *grids[k], connectivity)
+
+
+def test_teams_share_the_gpu(library):
+    """Every team can hold its grid, all teams fit at once, and few blocks have nothing to do."""
+
+    def teams(batch, tiles, blocks=132):
+        found = np.zeros(2, np.int64)
+        library.grid_cut_teams(
+            ctypes.c_int64(batch), tiles, blocks, ctypes.c_void_p(found.ctypes.data)
+        )
+        return tuple(found.tolist())
+
+    assert teams(1, 4) == (1, 132)
+    assert teams(8, 4) == (8, 16)
+    assert teams(32, 4) == (32, 4)
+    assert teams(34, 4) == (17, 7)  # two turns of half of the grids, not 33 and one
+    assert teams(4, 64) == (2, 66)
+    assert teams(3, 500) == (1, 132)  # tiles take turns
+    for batch in range(1, 300):
+        for tiles in (1, 2, 3, 4, 9, 66, 67, 132, 133):
+            count, blocks = teams(batch, tiles)
+            assert 1 <= count <= batch and count * blocks <= 132
+            assert blocks >= min(tiles, 132)
 
 
 @each_connectivity
@@ -225,7 +279,7 @@ def test_scratch_is_large_enough(library, connectivity):
     for grid in shapes:
         shape = np.array(grid if rank == 3 else (1, *grid), np.int32)
         words = size("grid_cut.scratch", *shape, connectivity)
-        for blocks, shared in ((132, 227 << 10), (108, 163 << 10), (20, 99 << 10)):
+        for blocks, shared in ((132, 227 << 10), (108, 163 << 10), (20, 99 << 10), (4, 227 << 10)):
             at = ctypes.c_void_p(shape.ctypes.data)
             needed = library.plan_grid_cut(connectivity, at, blocks, ctypes.c_int64(shared))
             assert 0 <= needed <= 4 * words // 16 * 16, (grid, blocks, shared)

@@ -88,6 +88,41 @@ def test_wide_numbers_in_many_tiles(connectivity, shape, dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize(
+    "connectivity, batch, shape",
+    [
+        (4, 8, (128, 128)),  # 16 blocks each on an H200
+        (4, 3, (200, 77)),  # tiles that the grid does not fill
+        (4, 40, (33, 50)),  # each fits one block
+        (4, 133, (20, 53)),  # one block each
+        (4, 70, (90, 101)),  # more than there are teams
+        (8, 5, (100, 75)),
+        (6, 4, (9, 20, 31)),
+    ],
+)
+def test_batches_of_grids_by_teams(connectivity, batch, shape, dtype):
+    """The values and the cuts of the CPU; refused grids do not disturb the others."""
+    rng = np.random.default_rng(batch)
+    grids = [random_grid(rng, shape, connectivity, most=2**20, directed=True) for _ in range(batch)]
+    given = [np.stack(x).astype(dtype) for x in zip(*grids, strict=True)]
+    if given[0].dtype.kind == "f":
+        given = [np.abs(x) / 3 for x in given]
+    given[0][batch // 2][(0,) * len(shape)] = -1
+    with x64(True):
+        with jax.default_device(CPU()):
+            expected = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
+        with jax.default_device(CUDA()):
+            res = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
+            last = to_numpy(jm.grid_cut(*(x[-1] for x in given), connectivity=connectivity))
+    rtol = {"float32": 1e-6, "float64": 1e-14}.get(dtype, 0)
+    np.testing.assert_array_equal(res.status, expected.status)
+    np.testing.assert_array_equal(res.source_side, expected.source_side)
+    np.testing.assert_allclose(res.value, expected.value, rtol=rtol)
+    np.testing.assert_allclose(res.value[-1], last.value, rtol=rtol)
+    np.testing.assert_array_equal(res.source_side[-1], last.source_side)
+
+
 def test_a_volume_whose_tiles_take_turns():
     rng = np.random.default_rng(0)
     given = random_grid(rng, (100, 110, 120), 6, most=50, directed=False)

@@ -1,6 +1,6 @@
-// The target jaxmatch_grid_cut on CUDA. Grids that fit one block's shared memory are solved in one
-// launch, one block each. Larger grids are solved one after another, each by the whole GPU in a
-// cooperative launch.
+// The target jaxmatch_grid_cut on CUDA, in one launch. Small grids, and grids of large batches that
+// fit one block's shared memory, have one block each. Otherwise the launch is cooperative, and a
+// team of blocks solves each grid. A single grid has a team of the whole GPU.
 #include <cstdint>
 
 #include "common/cuda/check.h"

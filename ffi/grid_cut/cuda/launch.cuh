@@ -16,20 +16,19 @@ namespace jaxmatch::grid_cut {
 constexpr int kGridCutThreads = 1024;
 extern __shared__ __align__(16) char grid_cut_shared[];
 
-// All blocks solve the given problem. If `problem` is negative, each block solves one problem of
-// the batch.
 template <int kArcs, class G, class V>
 __global__ void __launch_bounds__(kGridCutThreads, 1)
     grid_cut_kernel(const __grid_constant__ GridCutOperands o,
-                    const __grid_constant__ GridCutPlan plan, int64_t problem) {
-  const bool alone = problem < 0;
-  if (!alone) {
-    // The barrier words must start at zero. Clearing them by a separate kernel takes longer.
-    if (blockIdx.x == 0 && threadIdx.x == 0) *plan.control = GridCutControl{};
+                    const __grid_constant__ GridCutPlan plan) {
+  if (plan.control != nullptr) {
+    // Clearing the control words by a separate kernel takes longer.
+    for (int64_t b = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; b < o.batch;
+         b += int64_t(gridDim.x) * blockDim.x) {
+      plan.control[b] = GridCutControl{};
+    }
     cooperative_groups::this_grid().sync();
   }
-  cut_grid<kArcs, G, V>(o, plan, alone ? int64_t(blockIdx.x) : problem, alone ? 0 : int(blockIdx.x),
-                        alone ? 1 : int(gridDim.x), grid_cut_shared);
+  cut_grids<kArcs, G, V>(o, plan, grid_cut_shared);
 }
 
 template <class V>
@@ -60,17 +59,11 @@ class Launch {
     }
     JAXMATCH_CUDA_CHECK(gpu_.query());
     const int64_t room = gpu_.shared_bytes - int64_t(sizeof(GridCutShared));
-    // A small grid runs on one block, a large one on the whole GPU.
-    const GridTiling single = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
-    if (single.tiles() == 1 && (o_.batch > 1 || o_.shape.cells() <= kCellsOfBlock)) {
-      return small(single);
-    }
+    const GridTiling fewest = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
     const int blocks = std::min(gpu_.multiprocessors, GridBarrier::kMostBlocks);
-    for (int64_t b = 0; b < o_.batch; ++b) {
-      const ffi::Error error = large(b, blocks, room);
-      if (error.failure()) return error;
-    }
-    return ffi::Error::Success();
+    const GridTeams teams = GridTeams::of(o_.batch, fewest.tiles(), blocks);
+    const bool alone = teams.blocks == 1 || o_.shape.cells() <= kCellsOfBlock;
+    return fewest.tiles() == 1 && alone ? one_block_each(fewest) : by_teams(teams, room);
   }
 
  private:
@@ -78,12 +71,11 @@ class Launch {
     return reinterpret_cast<const void*>(grid_cut_kernel<kArcs, G, V>);
   }
 
-  ffi::Error small(const GridTiling& tiling) {
-    GridCutTuning tuning;
+  ffi::Error one_block_each(const GridTiling& tiling) {
+    GridCutPlan plan{tiling, tiling, {}, o_.batch};
     // A single block needs no exchanges to compute exact distances, so it computes them after every
     // push round.
-    tuning.rounds = tuning.first_rounds = 1, tuning.sweeps = 16;
-    GridCutPlan plan{tiling, tiling, {}, nullptr, nullptr, tuning};
+    plan.tuning.rounds = plan.tuning.first_rounds = 1, plan.tuning.sweeps = 16;
     // With two cells per thread, more blocks fit on a multiprocessor at a time.
     const int cells_of_thread = o_.batch > 2 * gpu_.multiprocessors ? 2 : 1;
     const int threads = std::min(
@@ -92,33 +84,29 @@ class Launch {
     const int64_t shared = int64_t(sizeof(GridCutShared)) + tiling.bytes(8);
     JAXMATCH_CUDA_CHECK(allow_shared_memory(kernel(), gpu_.shared_bytes));
     grid_cut_kernel<kArcs, G, V>
-        <<<unsigned(o_.batch), threads, size_t(shared), stream_>>>(o_, plan, -1);
+        <<<unsigned(o_.batch), threads, size_t(shared), stream_>>>(o_, plan);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());
     return ffi::Error::Success();
   }
 
-  ffi::Error large(int64_t problem, int most_blocks, int64_t room) {
-    const GridCutLayout layout = GridCutLayout::of(o_.shape, kArcs, most_blocks, room);
+  ffi::Error by_teams(const GridTeams& teams, int64_t room) {
+    const GridCutLayout layout = GridCutLayout::of(o_.shape, kArcs, teams.blocks, room);
     if (layout.bytes > scratch_bytes_) {
       return ffi::Error::InvalidArgument("jaxmatch_grid_cut: the scratch is too small");
     }
-    char* const memory = scratch_ + problem * scratch_bytes_;
-    GridCutTuning tuning;
+    GridCutPlan plan{layout.narrow, layout.wide,    {},
+                     teams.count,   layout.blocks,  reinterpret_cast<GridCutControl*>(control_),
+                     scratch_,      scratch_bytes_, layout.messages,
+                     layout.stored};
     // If blocks have several tiles, computing distances costs as much as push rounds, so it is done
     // less often.
-    if (layout.narrow.tiles() > layout.blocks) tuning.rounds = 8;
-    GridCutPlan plan{layout.narrow,
-                     layout.wide,
-                     {memory + layout.messages, memory + layout.stored},
-                     reinterpret_cast<GridCutControl*>(control_) + problem,
-                     reinterpret_cast<double*>(memory),
-                     tuning};
+    if (layout.narrow.tiles() > layout.blocks) plan.tuning.rounds = 8;
     const int64_t shared =
         int64_t(sizeof(GridCutShared)) + std::max(plan.narrow.bytes(4), plan.wide.bytes(8));
     GridCutOperands o = o_;
-    void* arguments[] = {&o, &plan, &problem};
-    JAXMATCH_CUDA_CHECK(launch_cooperative(stream_, kernel(), layout.blocks, kGridCutThreads,
-                                           arguments, shared, gpu_.shared_bytes));
+    void* arguments[] = {&o, &plan};
+    JAXMATCH_CUDA_CHECK(launch_cooperative(stream_, kernel(), int(teams.count) * layout.blocks,
+                                           kGridCutThreads, arguments, shared, gpu_.shared_bytes));
     return ffi::Error::Success();
   }
 

@@ -9,7 +9,7 @@
 
 namespace jaxmatch::grid_cut {
 
-constexpr int64_t kControlWords = 32;
+constexpr int64_t kControlWords = 34;
 
 // Every GPU has at least this many bytes of shared memory per block for a tile.
 constexpr int64_t kLeastRoom = 96'000;

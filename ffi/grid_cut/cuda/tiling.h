@@ -191,13 +191,28 @@ inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int 
   return best;
 }
 
-// One block solves a grid of up to this many cells, if the grid fits one tile. In a batch, one
-// block solves any grid that fits one tile. `room` is the number of bytes of shared memory for a
-// tile.
+// One block solves a grid of up to this many cells, if the grid fits one tile. `room` is the number
+// of bytes of shared memory for a tile.
 constexpr int64_t kCellsOfBlock = 1024;
 inline bool needs_one_block(const GridShape& s, int arcs, int64_t room) {
   return s.cells() <= kCellsOfBlock && plan_grid_tiles(s, arcs, 8, 1, room).tiles() == 1;
 }
+
+// The division of a GPU among the grids of a batch: each team of blocks solves one grid at a time.
+struct GridTeams {
+  int64_t count;  // of teams
+  int blocks;     // of each team
+
+  // A grid in `tiles` tiles, the fewest possible, keeps `tiles` blocks busy. As many teams as have
+  // that many blocks work at once: blocks with large tiles do more of their work between two
+  // barriers. If teams need several turns, all have about as many; blocks to spare are shared out.
+  static GridTeams of(int64_t batch, int tiles, int most_blocks) {
+    const int64_t most_teams = tiles < most_blocks ? most_blocks / tiles : 1;
+    const int64_t turns = (batch + most_teams - 1) / most_teams;
+    const int64_t count = (batch + turns - 1) / turns;
+    return {count, int(most_blocks / count)};
+  }
+};
 
 // Layout of device memory. It has room for tiles of 32-bit numbers (narrow) and for tiles of 64-bit
 // numbers (wide).
