@@ -112,7 +112,7 @@ extern "C" void grid_cut_teams(int64_t batch, int tiles, int blocks, int64_t* te
 }
 
 // Solves a batch of grids by `teams` of `blocks` each. `tile` holds log_x, log_y, size_y, size_z;
-// `tuning` rounds, sweeps, exchanges and racing. Values have the dtype of the capacities,
+// `tuning` rounds, sweeps, exchanges, racing and early. Values have the dtype of the capacities,
 // but 64 bits where those are integers. `relabellings` becomes their number for each grid; 0 for a
 // block alone.
 extern "C" void emulate_grid_cut(int64_t batch, int connectivity, int symmetric, const char* dtype,
@@ -150,6 +150,7 @@ extern "C" void emulate_grid_cut(int64_t batch, int connectivity, int symmetric,
   numbers.sweeps = tuning[1];
   numbers.exchanges = tuning[2];
   numbers.racing = tuning[3];
+  numbers.early = tuning[4];
   const Emulation how{seed, teams, blocks, threads, tiling, numbers, relabellings};
   switch (o.dtype) {
     case Dtype::kS32:

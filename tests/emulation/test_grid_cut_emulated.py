@@ -38,13 +38,14 @@ def library():
 
 def solve(library, source, sink, pairwise, connectivity, *, seed=0, teams=1, blocks=None,
           threads=32, tile=None, rounds=2, sweeps=2, exchanges=2, racing=None,
-          relabellings=None):  # fmt: skip
+          early=None, relabellings=None):  # fmt: skip
     """The cut of a grid, or of each grid of a batch, by `teams` of `blocks` each.
 
-    `blocks` None: one for each tile, which stays there. Some seeds race, some soon no more.
-    The numbers of relabellings are written to `relabellings`.
+    `blocks` None: one for each tile, which stays there. Some seeds race, some soon no more; some
+    relabel exactly from the start. The numbers of relabellings are written to `relabellings`.
     """
     racing = (0, 1, 1000)[seed % 3] if racing is None else racing
+    early = (8, 1, 0)[seed % 3] if early is None else early
     source, sink, pairwise = (np.ascontiguousarray(x) for x in (source, sink, pairwise))
     rank = 3 if connectivity == 6 else 2
     batch, grid = source.shape[:-rank], source.shape[-rank:]
@@ -55,7 +56,7 @@ def solve(library, source, sink, pairwise, connectivity, *, seed=0, teams=1, blo
     value_dtype = source.dtype if source.dtype.kind == "f" else np.int64
     value, status = np.full(batch, -7, value_dtype), np.full(batch, -7, np.int32)
     side = np.full(source.shape, 7, np.uint8)
-    tuning = np.array([rounds, sweeps, exchanges, racing], np.int32)
+    tuning = np.array([rounds, sweeps, exchanges, racing, early], np.int32)
 
     def at(x):
         return ctypes.c_void_p(x.ctypes.data)
@@ -114,6 +115,20 @@ def test_batches_by_teams(library, dtype, connectivity):
         for k in range(1, batch):
             one = jm.MinimumCut(res.value[k], res.source_side[k], res.status[k])
             assert_minimum(one, *grids[k], connectivity)
+
+
+def test_noise_takes_few_relabellings(library):
+    """Distances that stop at the first excess in reach would leave all other excess at rest."""
+    source = np.random.default_rng(0).integers(0, 1000, (3, 24, 24))
+    given = source, 1000 - source, np.full((3, 2, 24, 24), 2000)
+    counts = [np.zeros(3, np.int32) for _ in range(2)]
+    for early, count in zip((4, 1000), counts, strict=True):
+        res = solve(library, *given, 4, tile=(2, 0, 6, 1), racing=1000, early=early,
+                    relabellings=count)  # fmt: skip
+        value, side = scipy_cut(*(x[0] for x in given), 4)
+        assert res.value[0] == value
+        np.testing.assert_array_equal(res.source_side[0].ravel(), side)
+    assert 0 < 3 * counts[0].sum() < 2 * counts[1].sum(), counts
 
 
 def test_teams_share_the_gpu(library):

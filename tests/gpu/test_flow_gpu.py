@@ -123,6 +123,20 @@ def test_batches_of_grids_by_teams(connectivity, batch, shape, dtype):
     np.testing.assert_array_equal(res.source_side[-1], last.source_side)
 
 
+@pytest.mark.parametrize("smoothness", [0.6, 2.0])
+@pytest.mark.parametrize("batch, side", [(1, 128), (8, 128), (32, 64), (2, 256)])
+def test_cuts_of_noise(batch, side, smoothness):
+    """Flow goes far, so that distances must be exact many times."""
+    source = np.random.default_rng(batch).random((batch, side, side)).astype(np.float32)
+    given = source, 1 - source, np.full((batch, 2, side, side), smoothness, np.float32)
+    with jax.default_device(CPU()):
+        expected = to_numpy(jm.grid_cut(*given))
+    with jax.default_device(CUDA()):
+        res = to_numpy(jm.grid_cut(*given))
+    np.testing.assert_array_equal(res.source_side, expected.source_side)
+    np.testing.assert_allclose(res.value, expected.value, rtol=1e-6)
+
+
 def test_a_volume_whose_tiles_take_turns():
     rng = np.random.default_rng(0)
     given = random_grid(rng, (100, 110, 120), 6, most=50, directed=False)

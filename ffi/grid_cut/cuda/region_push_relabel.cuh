@@ -7,8 +7,10 @@
 //
 // From time to time a relabelling resets heights to distances to the nearest deficit: tiles lower
 // distances from infinity and exchange them. A relabelling ends when no distance changes. It may
-// end early, with inexact distances, once some excess is found to reach a deficit. A solve ends
-// when exact distances show that no excess reaches a deficit. Correctness relies on this test only.
+// end early, with inexact distances, once some excess is found to reach a deficit. Only the first
+// relabellings may: excess whose distance is not known yet is at rest, and in a hard grid the
+// excess that is left soon lies far from all deficits that it can reach. A solve ends when exact
+// distances show that no excess reaches a deficit. Correctness relies on this test only.
 //
 // At first, threads push and relabel without synchronisation (GridSweeps::race), so heights may
 // become invalid. After GridCutTuning::racing relabellings, every relabelling is exact, and heights
@@ -33,7 +35,8 @@ struct GridCutTuning {
   int rounds = 4;            // push rounds between two relabellings
   int first_rounds = 4;      // push rounds before the first relabelling
   int sweeps = 8;            // sweeps of pushes and relabellings per round
-  int exchanges = 2;         // exchanges before a relabelling may end early (see above)
+  int early = 4;             // number of relabellings that may end early (see above)
+  int exchanges = 2;         // exchanges before a relabelling may end early
   int distance_sweeps = 32;  // maximum sweeps of distances between two exchanges
   int racing = 1024;         // number of relabellings after which heights are kept valid
 };
@@ -278,7 +281,7 @@ class GridCutSolve {
   // distances may be inexact.
   __device__ bool relabel() {
     // Heights must be valid when racing ends, so the relabelling just before must be exact.
-    const bool may_stop = relabellings_ + 1 < tuning_.racing;
+    const bool may_stop = relabellings_ < tuning_.early && relabellings_ + 1 < tuning_.racing;
     GridVote vote{};
     for (int exchange = 0; vote.other || exchange == 0; ++exchange) {
       if (vote.any && may_stop && exchange >= tuning_.exchanges) break;
