@@ -29,6 +29,7 @@ JAXMATCH_HOST_DEVICE void list_assignment(SparseProblem& p, Rows& rows) {
   rows.optional("unmatched_cost", p.unmatched_cost, any_dtype(p.unmatched_dtype), p.n);
   rows.optional("unmatched_col_cost", p.unmatched_col_cost, any_dtype(p.unmatched_col_dtype), p.m);
   rows.optional("col_dual", p.start_dual, real, p.m);
+  rows.optional("edge", p.start_edge, p.n);
   rows.result("col4row", p.col4row, p.n);
   rows.result("row4col", p.row4col, p.m);
   rows.result("edge", p.edge, p.n);

@@ -34,7 +34,8 @@ struct SparseProblem {
   const void* unmatched_cost;      // [n]
   const void* unmatched_col_cost;  // [m]
   Dtype unmatched_dtype, unmatched_col_dtype;
-  const void* start_dual;  // [m] column duals for a warm start, in result_dtype
+  const void* start_dual;     // [m] column duals for a warm start, in result_dtype
+  const int32_t* start_edge;  // [n] with them, the index in col_ind of each row's pair, or -1
 
   Dtype result_dtype;  // kF32 or kF64
   int32_t* col4row;    // [n]

@@ -24,12 +24,16 @@ def sparse_assignment(
     unmatched_cost: Float[Array, "... n"] | None = None,
     unmatched_col_cost: Float[Array, "... m"] | None = None,
     col_dual: Float[Array, "... m"] | None = None,
+    edge: Int[Array, "... n"] | None = None,
     maximize: bool,
     cardinality: str,
     platform: Literal["cpu", "cuda"],
     precise: bool = False,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
     """Solves every problem of the batch in one native call. Arguments must be checked.
+
+    `edge`: on CUDA, the place of each row's pair in `graph.col_ind`, where the search begins if all
+    vertices must be matched and `col_dual` makes these pairs nearly tight; −1 for a row without.
 
     `precise`: the CPU solver uses finer units, so that the gap is at most 2^-36 instead of 2^-32 of
     the chosen costs.
@@ -49,6 +53,7 @@ def sparse_assignment(
         "unmatched_cost": unmatched_cost,
         "unmatched_col_cost": unmatched_col_cost,
         "col_dual": col_dual,
+        "edge": edge,
     }
     return _call(
         "jaxmatch_sparse_assignment",

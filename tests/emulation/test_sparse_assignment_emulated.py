@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
 _DTYPES = ["bfloat16", "float16", "float32", "float64", "int32", "int64"]
 _ptr, _byte, _long = ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64
 _STAYS = ["unmatched_cost", "unmatched_col_cost"]
-_OPTIONAL = ["row_mask", "col_mask", *_STAYS, "start_dual"]
+_OPTIONAL = ["row_mask", "col_mask", *_STAYS]
+_START = ["start_dual", "start_edge"]
 _RESULTS = ["col4row", "row4col", "edge", "value", "row_dual", "col_dual", "gap", "status"]
 
 
@@ -40,9 +41,9 @@ class _Problem(ctypes.Structure):
         ("cost_dtype", _byte),
         ("maximize", ctypes.c_bool),
         ("cardinality", _byte),
-        *((name, _ptr) for name in _OPTIONAL[:-1]),
+        *((name, _ptr) for name in _OPTIONAL),
         *((f"{name}_dtype", _byte) for name in _STAYS),
-        ("start_dual", _ptr),
+        *((name, _ptr) for name in _START),
         ("result_dtype", _byte),
         *((name, _ptr) for name in [*_RESULTS, "counts"]),
     ]
@@ -320,6 +321,28 @@ def test_warm_start(library):
     for k in range(3):
         certify(graph, cost[k], one(warm, k))
     assert (warm.cost == cold.cost).all()
+
+
+def test_starts_with_pairs(library):
+    """Pairs of any kind: optimal ones, wrong ones, none, edges of other rows, absent ones."""
+    random, graph, count = random_graph(8, (60, 60), 5)
+    cost = random.integers(0, 10**6, (6, count)).astype(np.int32)
+    cold = check(library, graph, cost)
+    start, edge = cold.col_dual + random.integers(-9, 9, (6, 60)), cold.edge.copy()
+    start[0] = cold.col_dual[0]
+    edge[1] = graph.row_ptr[:-1]
+    edge[2] = -1
+    edge[3, ::2] = random.integers(-5, count + 5, 30)
+    edge[4] = random.permutation(edge[4])
+    edge[5] = 2**31 - 1
+    for blocks, seed in ((1, 0), (1, 1), (2, 2)):
+        warm = solve(
+            library, graph, cost, start_dual=start, start_edge=edge, blocks=blocks, seed=seed
+        )
+        for k in range(6):
+            certify(graph, cost[k], one(warm, k))
+        assert (warm.cost == cold.cost).all()
+        assert warm.counts[0, 0] == 0, "optimal pairs are kept without a bid"
 
 
 def test_prices_of_an_auction_that_would_overflow(library):

@@ -48,10 +48,28 @@ __device__ void free_all(const Team& team, const Workspace& w, const Canonical& 
   team.sync();
 }
 
-// Starts with all vertices free. Sets the prices to the given start duals if all vertices must be
-// matched and no dual is too large.
+// Pairs rows by the given edges. Of rows that share a column, the last one gets it. Bids will free
+// the rows whose edge is not tight.
 template <class Team>
-__device__ __noinline__ void start_state(const Team& team, const SparseProblem& p,
+__device__ void pair_rows(const Team& team, const SparseProblem& p, const Workspace& w,
+                          const Canonical& c) {
+  team.each(c.rows, [&](int64_t i) {
+    const int32_t k = p.start_edge[i];
+    if (k < c.first[i] || k >= c.first[i + 1] || w.cost[k] == kNever) return;
+    w.pair[i] = k;
+    atomicMax(&w.owner[c.col[k]], int32_t(i));
+  });
+  team.sync();
+  team.each(c.rows, [&](int64_t i) {
+    if (w.pair[i] != kFree && w.owner[c.col[w.pair[i]]] != int32_t(i)) w.pair[i] = kFree;
+  });
+  team.sync();
+}
+
+// Starts with all vertices free. If all vertices must be matched and no dual is too large, sets the
+// prices to the given start duals, and takes the given pairs. Returns whether there are such pairs.
+template <class Team>
+__device__ __noinline__ bool start_state(const Team& team, const SparseProblem& p,
                                          const Workspace& w, const Canonical& c) {
   constexpr double kMost = 0x1p59;
   bool usable = p.start_dual != nullptr && c.all_matched;
@@ -64,6 +82,9 @@ __device__ __noinline__ void start_state(const Team& team, const SparseProblem& 
     usable = !team.any(wrong);
   }
   free_all(team, w, c, [&](int64_t j) { return usable ? int64_t(rint(units(j))) : 0; });
+  const bool pairs = usable && p.start_edge != nullptr && !c.transposed;
+  if (pairs) pair_rows(team, p, w, c);
+  return pairs;
 }
 
 // If columns may stay unmatched, the prices of free columns must be 0. Exact bids match most rows.
@@ -71,20 +92,22 @@ __device__ __noinline__ void start_state(const Team& team, const SparseProblem& 
 // updates match many of the remaining rows at once; an update is expensive. If all rows and columns
 // must be matched, an auction comes first instead of searches, and its prices leave little to do.
 // Costs near the largest that fit may take the prices of an auction out of range. Then all begins
-// again without an auction.
+// again without an auction. If the problem starts with pairs, their prices are nearly optimal, and
+// there is no auction either.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
-                             char* tables, int32_t slots, int64_t& bids_made, int64_t& rounds) {
+                             bool has_pairs, char* tables, int32_t slots, int64_t& bids_made,
+                             int64_t& rounds) {
   constexpr int32_t kRounds = 256, kMoreRounds = 1024, kRoundsAfterAuction = 64;
   Bids<Team> bids{team, c, w, width};
   Waves<Team> waves{team, c, w, width, tables, slots};
   Status status = kOptimal;
-  for (bool by_auction = c.all_matched;; by_auction = false) {
+  for (bool by_auction = c.all_matched && !has_pairs;; by_auction = false) {
     Updates updates;
     if (by_auction) status = Auction<Team>{team, c, w, width, bids, updates}.run();
     if (status == kOptimal) {
-      bids.reduce(by_auction ? kRoundsAfterAuction : kRounds);
-      if (!by_auction) {
+      bids.reduce(by_auction || has_pairs ? kRoundsAfterAuction : kRounds);
+      if (!by_auction && !has_pairs) {
         int32_t count = list_free(team, c, w);
         if (count > 0) waves.play(count, false);
         count = list_free(team, c, w);
@@ -115,9 +138,9 @@ __device__ void solve_sparse(Team team, const SparseProblem& p, const Workspace&
   Canonical c;
   Status status = Reader<Team>{team, p, w, width, c}.read();
   if (status != kOptimal) return write_failure(team, p, status);
-  start_state(team, p, w, c);
+  const bool has_pairs = start_state(team, p, w, c);
   int64_t bids = 0, rounds = 0;
-  status = match_rows(team, c, w, width, tables, slots, bids, rounds);
+  status = match_rows(team, c, w, width, has_pairs, tables, slots, bids, rounds);
   team.one([&] {
     p.counts[kBids] = int32_t(min(bids, int64_t(INT32_MAX)));
     p.counts[kRounds] = int32_t(min(rounds, int64_t(INT32_MAX)));
