@@ -70,10 +70,11 @@ struct Updates {
   int32_t count = 0;  // updates so far
 };
 
-// A label-correcting search finds the distances; then a breadth-first search over the tight edges
-// finds the paths. Among shortest paths, those with the fewest pairs are taken, then those with the
-// lowest first edge. So the result does not depend on the order of threads, and cycles of length 0
-// do no harm.
+// A label-correcting search finds the distances. Then paths are walked: from each vertex to one of
+// the next vertices on its shortest paths, to the one with the least distance, then by the lowest
+// edge. Where many edges have the length 0, such a walk may lead in a circle. A breadth-first
+// search over the tight edges then finds the paths with the fewest pairs, and among these the ones
+// with the lowest first edges. So the result does not depend on the order of threads.
 template <class Team, bool kOfCols>
 struct PriceUpdate {
   const Team team;
@@ -82,6 +83,7 @@ struct PriceUpdate {
   const int width;  // lanes per vertex
   Updates& updates;
   const Sides<kOfCols> g{c, w};
+  int bits = 0;  // of a label that count edges
 
   static constexpr uint64_t kNoWay = ~uint64_t(0);
   static constexpr int32_t kNotQueued = INT32_MIN;  // no step
@@ -90,6 +92,13 @@ struct PriceUpdate {
   __device__ static uint64_t way(int32_t pairs, int32_t edge) {
     return uint64_t(pairs) << 32 | uint64_t(edge);
   }
+
+  // What an edge of this length adds to a label. Edges that are too long have no label.
+  __device__ int64_t label_of(int64_t length) const {
+    if (bits == 0) return length;
+    return length < int64_t(1) << (61 - bits) ? (length << bits) + 1 : kNever;
+  }
+  __device__ int64_t distance_of(int64_t label) const { return label >> bits; }
 
   // The edges of the other side's vertices.
   __device__ Near edges_of_other() const {
@@ -141,7 +150,7 @@ struct PriceUpdate {
       bool near = false;
       if (there) {
         near = pair != kStays && g.stay(x) != kNever;
-        w.dist[x] = near ? g.stay(x) - g.dual()[x] : kNever;
+        w.dist[x] = near ? label_of(g.stay(x) - g.dual()[x]) : kNever;
         w.by[x] = kNoWay;
         w.queued[x] = kNotQueued;
         w.chosen_by_own[x] = INT32_MAX;
@@ -157,8 +166,8 @@ struct PriceUpdate {
     team.sync();
   }
 
-  // Calls f(x, distance, place) for each own vertex x next to y whose distance by way of y, which
-  // is `base` away from an end, is at most `most`. edge_at(place) is the edge from x to y.
+  // Calls f(x, label, place) for each own vertex x next to y whose label by way of y, which has the
+  // label `base`, is at most `most`. edge_at(place) is the edge from x to y.
   //
   // All lanes of a warp must call it. They take the same number of turns and wait for each other
   // after each turn. Without this, a team of one block hung: some lanes of a warp were one barrier
@@ -168,18 +177,19 @@ struct PriceUpdate {
                             const F& f) const {
     const Near near = edges_of_other();
     int64_t q = 0, last = 0;
+    int64_t dual = 0;
     if (there) {
       q = near.first[y] + lane;
       last = near.first[y + 1];
-      base -= g.other_dual()[y];
+      dual = g.other_dual()[y];
     }
 #pragma unroll 1
     for (; __ballot_sync(kAllLanes, q < last) != 0; q += width) {
       const int64_t cost = q < last ? near.cost[q] : kNever;
       if (cost != kNever) {
         const int32_t x = near.vertex[q];
-        const int64_t dist = base + cost - g.dual()[x];
-        if (dist <= most) f(x, dist, q);
+        const int64_t length = label_of(cost - dual - g.dual()[x]);
+        if (length <= most - base) f(x, base + length, q);
       }
       __syncwarp();
     }
@@ -223,24 +233,24 @@ struct PriceUpdate {
         [&](int64_t x) { return g.pair(int32_t(x)) == kFree; },
         [](int64_t x) { return int32_t(x); });
   }
-  // The largest distance of the `count` listed vertices.
+  // The largest label of the `count` listed vertices.
   __device__ int64_t farthest(int32_t count) const {
-    uint64_t most = ~uint64_t(0), none = 0;  // `most` is the complement of the distance
+    uint64_t most = ~uint64_t(0), none = 0;  // `most` is the complement of the label
     team.each(count, [&](int64_t k) { most = min(most, ~uint64_t(w.dist[w.list[0][k]])); });
     team.least_of_each(most, none);
     return int64_t(~most);
   }
 
-  // Finds the distances of all own vertices up to that of the farthest of the `count` listed
-  // vertices, and returns this distance.
-  __device__ int64_t find_distances(int32_t count) const {
+  // Finds the labels of all own vertices up to that of the farthest of the `count` listed vertices,
+  // and returns this label.
+  __device__ int64_t find_labels(int32_t count) const {
     constexpr int32_t kEvery = 8;  // steps between two updates of the limit `most`
     int64_t most = kNever;
     int32_t step = 0;
     do {
       if (step % kEvery == kEvery / 2) most = farthest(count);
-      each_reached(step, most, [&](int32_t x, int64_t dist, int64_t) {
-        if (dist < w.dist[x] && least_at(&w.dist[x], dist) > uint64_t(dist)) push(x, step);
+      each_reached(step, most, [&](int32_t x, int64_t label, int64_t) {
+        if (label < w.dist[x] && least_at(&w.dist[x], label) > uint64_t(label)) push(x, step);
       });
       end_step(step);
       ++step;
@@ -278,11 +288,47 @@ struct PriceUpdate {
     }
   }
 
+  // The next edge on the path from x. Labels fall along it, as each edge adds to them.
+  __device__ int32_t next_edge(int32_t x, int lane) const {
+    Choice next;
+    if (x != kNone) {
+      const int64_t label = w.dist[x], dual = g.dual()[x];
+      g.each_of_own(x, lane, width, [&](int32_t edge) {
+        const int32_t y = g.other(edge), holder = g.holder(y);
+        const int64_t after = holder == kNone ? 0 : w.dist[holder];
+        const int64_t length = label_of(w.cost[edge] - g.other_dual()[y] - dual);
+        if (after < label && label - after == length) next.include(after, edge);
+      });
+      const bool may_stay = g.pair(x) != kStays && g.stay(x) != kNever;
+      if (lane == 0 && may_stay && label == label_of(g.stay(x) - dual)) next.include(0, kStays);
+    }
+    next.merge(width);
+    return next.edge;
+  }
+
+  // Walks along a shortest path from each of the `count` listed vertices.
+  __device__ void walk_paths(int32_t count) const {
+    each_by_group(team, count, width, [&](int64_t k, int lane, bool there) {
+      int32_t x = there ? w.list[0][k] : kNone;
+#pragma unroll 1
+      while (__ballot_sync(kAllLanes, x != kNone) != 0) {
+        const int32_t edge = next_edge(x, lane);
+        if (lane == 0 && x != kNone) {
+          w.by[x] = way(0, edge);
+          x = edge == kStays ? kNone : g.holder(g.other(edge));
+          if (x != kNone && w.by[x] != kNoWay) x = kNone;  // another walk has been there
+        }
+        x = __shfl_sync(kAllLanes, x, team.lane() - lane);
+      }
+    });
+    team.sync();
+  }
+
   __device__ void move_duals(int64_t most) const {
     team.each(g.count(), [&](int64_t x) {
       const int32_t pair = g.pair(int32_t(x));
       if (pair == kStays) return;
-      const int64_t by = min(w.dist[x], most);
+      const int64_t by = min(distance_of(w.dist[x]), most);
       g.dual()[x] += by;
       if (pair != kFree) g.other_dual()[g.other(pair)] -= by;
     });
@@ -315,16 +361,27 @@ struct PriceUpdate {
 
   // Matches some of the free vertices, or leaves rows unmatched. Only the limit on `moved` bounds
   // the dual of a vertex without a path.
-  __device__ __noinline__ Status match_some() const {
+  __device__ __noinline__ Status match_some() {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
     if (updates.count++ == 0 && c.order_by_col) list_by_col();
     const int32_t count = list_own_free();
+    bits = 64 - __clzll(g.count());  // a path has no more edges than own vertices
     begin(count);
-    const int64_t most = find_distances(count);
+    int64_t most = find_labels(count);
+    if (most == kNever) {
+      bits = 0;
+      begin(count);
+      most = find_labels(count);
+    }
     if (most == kNever) return kInfeasible;
+    most = distance_of(most);
     if (most > kMostMoved - updates.moved) return kOverflow;
     if (!c.all_may_stay) updates.moved += most;
-    find_paths(count, most);
+    if (bits > 0) {
+      walk_paths(count);
+    } else {
+      find_paths(count, most);
+    }
     move_duals(most);
     team.each(count, [&](int64_t k) {
       const int32_t x = w.list[0][k];
