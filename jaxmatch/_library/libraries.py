@@ -41,7 +41,8 @@ _ON_CPU = (
     "jaxmatch_near_assignment",
     "jaxmatch_noise",
 )
-_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, "jaxmatch_near_pairs")}
+_ON_CUDA = ("jaxmatch_near_pairs", "jaxmatch_nearest")
+_TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, *_ON_CUDA)}
 
 # Exported functions that are not targets.
 _ABOUT = ("jaxmatch_ffi_api_minor", "jaxmatch_abi", "jaxmatch_build", "jaxmatch_size")

@@ -32,7 +32,8 @@ WITHOUT_A_BATCH = (
     "maximum_bipartite_matching",
     "radius",
 )
-NOT_HERE = {"jaxmatch_assignment_sharded", "jaxmatch_noop"}  # the first needs a mesh
+# One needs a mesh, another thousands of points: see tests/assignment/test_points_by_levels.py.
+NOT_HERE = {"jaxmatch_assignment_sharded", "jaxmatch_nearest", "jaxmatch_noop"}
 
 
 @pytest.fixture(scope="module")

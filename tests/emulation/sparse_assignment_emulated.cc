@@ -21,7 +21,13 @@ inline uint64_t load_acquire(const uint64_t* at) {
 }
 }  // namespace jaxmatch
 
+inline float __double2float_ru(double x) {
+  const float y = float(x);
+  return double(y) < x ? std::nextafterf(y, HUGE_VALF) : y;
+}
+
 // The emulator comes first.
+#include "nearest/cuda/nearest.cuh"
 #include "sparse_assignment/cuda/kernel.cuh"
 #include "sparse_assignment/cuda/near_pairs.cuh"
 
@@ -91,4 +97,29 @@ extern "C" void emulate_near_pairs(bool is_double, const void* pairs, int blocks
   } else {
     run_near(*static_cast<const NearPairs<float>*>(pairs), blocks, seed);
   }
+}
+
+template <class T, class Real>
+void run_nearest(const jaxmatch::nearest::Launch& launch, unsigned blocks, unsigned seed) {
+  using namespace jaxmatch::nearest;
+  emulator::launch(blocks, kThreads, seed, [&] {
+    if (launch.first.dims < 3) {
+      nearest_kernel<T, Real, 2>(launch);
+    } else {
+      nearest_kernel<T, Real, 3>(launch);
+    }
+  });
+}
+extern "C" void emulate_nearest(const jaxmatch::nearest::NearestProblem* first, int64_t batch,
+                                int lanes, unsigned seed) {
+  using namespace jaxmatch;
+  nearest::Launch launch{*first, batch, 0, lanes};
+  const int64_t rows = int64_t(nearest::kThreads / lanes) * nearest::kRows;
+  launch.blocks = (first->n + rows - 1) / rows;
+  const unsigned blocks = unsigned(batch * launch.blocks);
+  if (first->dtype == Dtype::kF64) return run_nearest<double, double>(launch, blocks, seed);
+  if (first->metric == Metric::kEuclidean || first->metric == Metric::kCosine) {
+    return run_nearest<float, double>(launch, blocks, seed);
+  }
+  run_nearest<float, float>(launch, blocks, seed);
 }

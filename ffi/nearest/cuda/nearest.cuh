@@ -1,0 +1,346 @@
+// Finds the columns of least cost - price for each row by looking at all pairs of points.
+//
+// A group of lanes has kRows rows. It goes through the columns tile by tile. A bound below the
+// reduced cost, computed in the precision of the points, dismisses nearly all pairs; only the
+// others are computed exactly. Tiles whose box is too far from the rows of a warp are skipped:
+// points that are sorted along a space-filling curve need few tiles.
+#ifndef JAXMATCH_CUDA_NEAREST_NEAREST_CUH_
+#define JAXMATCH_CUDA_NEAREST_NEAREST_CUH_
+
+#include <cmath>
+#include <cstdint>
+
+#include "assignment/pair_hash.h"
+#include "common/cuda/group.cuh"
+#include "common/cuda/warp.cuh"
+#include "common/reals.h"
+#include "nearest/operands.h"
+#include "sparse_assignment/point_pairs.h"
+
+namespace jaxmatch::nearest {
+
+constexpr int kThreads = 128, kRows = 4;
+// The columns in shared memory. Each warp loads a part of them.
+constexpr int kParts = kThreads / kWarpSize, kPart = 128, kTile = kParts * kPart;
+
+// The part of a batch that one launch solves.
+struct Launch {
+  NearestProblem first;
+  int64_t batch;
+  int64_t blocks;  // of a problem
+  int lanes;       // of a group
+};
+
+// Greater than or equal to x, in the precision of T.
+template <class T>
+__device__ T round_up(double x);
+template <>
+__device__ inline float round_up<float>(double x) {
+  return __double2float_ru(x);
+}
+template <>
+__device__ inline double round_up<double>(double x) {
+  return x;
+}
+
+// A box that holds some points.
+template <class Real, int kDims>
+struct Box {
+  Real least[kDims], most[kDims];
+
+  __device__ Box() {
+    for (int a = 0; a < kDims; ++a) {
+      least[a] = Real(HUGE_VAL);
+      most[a] = -Real(HUGE_VAL);
+    }
+  }
+  __device__ void include(int a, Real x) {
+    least[a] = fmin(least[a], x);
+    most[a] = fmax(most[a], x);
+  }
+  __device__ void merge_lanes() {
+    for (int a = 0; a < kDims; ++a) {
+      for (int step = kWarpSize / 2; step > 0; step /= 2) {
+        least[a] = fmin(least[a], __shfl_xor_sync(kAllLanes, least[a], step));
+        most[a] = fmax(most[a], __shfl_xor_sync(kAllLanes, most[a], step));
+      }
+    }
+  }
+};
+
+// Columns of a problem in shared memory: coordinates, and bounds above their prices. For each part
+// its box and its largest price.
+template <class Real, int kDims>
+struct Tile {
+  Real at[kDims][kTile], price[kTile];
+  Box<Real, kDims> box[kParts];
+  Real most[kParts];
+};
+template <class Real>
+__device__ Real most_of_warp(Real x) {
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    x = fmax(x, __shfl_xor_sync(kAllLanes, x, step));
+  }
+  return x;
+}
+
+// Whether a row prefers column a to column b, whose reduced cost is the same. Rows that are alike
+// prefer different columns, so that they can all be paired with columns that are alike.
+__device__ inline bool is_preferred(int64_t row, int32_t a, int32_t b) {
+  const int32_t of_a = assignment::pair_hash(uint32_t(row), uint32_t(a));
+  const int32_t of_b = assignment::pair_hash(uint32_t(row), uint32_t(b));
+  return of_a < of_b || (of_a == of_b && a < b);
+}
+
+// The best columns that one lane has found for a row, best first.
+struct Found {
+  double reduced[kMostFound];
+  int32_t col[kMostFound];
+  int count = 0;
+
+  __device__ void insert(int64_t row, double x, int32_t j, int most) {
+    const auto is_better = [&](int than) {
+      return x < reduced[than] || (x == reduced[than] && is_preferred(row, j, col[than]));
+    };
+    if (count == most && !is_better(count - 1)) return;
+    int at = count < most ? count++ : most - 1;
+    for (; at > 0 && is_better(at - 1); --at) {
+      reduced[at] = reduced[at - 1];
+      col[at] = col[at - 1];
+    }
+    reduced[at] = x;
+    col[at] = j;
+  }
+};
+
+template <class T, class Real, int kDims>
+struct Nearest {
+  const NearestProblem& p;
+  Tile<Real, kDims>& tile;
+  int64_t row;  // first row of the group
+  int lane, lanes;
+  Found* const found;  // [kRows]
+  Real own[kRows][kDims], bound[kRows];
+
+  static constexpr Real kNever = Real(HUGE_VAL);
+
+  __device__ int64_t row_at(int r) const { return row + r < p.n ? row + r : p.n - 1; }
+  __device__ static sparse_assignment::PointPairs<T> pairs_of(const NearestProblem& p) {
+    sparse_assignment::PointPairs<T> pairs{};
+    pairs.x = static_cast<const T*>(p.x);
+    pairs.y = static_cast<const T*>(p.y);
+    pairs.dims = p.dims;
+    pairs.metric = p.metric;
+    return pairs;
+  }
+  __device__ double price(int64_t j) const { return read_real(p.price, p.price_dtype, j); }
+  __device__ static double reduced(const NearestProblem& p, int64_t i, int64_t j) {
+    return double(T(pairs_of(p).distance(i, j))) - read_real(p.price, p.price_dtype, j);
+  }
+
+  // A bound below every cost that follows from this sum over the coordinates. The sum has a few
+  // roundings, and a cost is rounded to T. Prices are raised by the least cost that is not
+  // denormal, and for the cosine by the rounding of its sum, so that relative errors remain.
+  template <Metric kMetric>
+  __device__ static Real below(Real sum) {
+    constexpr double kErrors = sizeof(T) == 8 ? 0x1p-48 : sizeof(Real) == 8 ? 0x1p-22 : 0x1p-20;
+    constexpr Real kFactor = Real(1 - kErrors);
+    if (kMetric == Metric::kEuclidean) return Real(sqrt(sum)) * kFactor;
+    if (kMetric == Metric::kCosine) return (1 - sum) - Real(kErrors) * fabs(1 - sum);
+    return sum * kFactor;
+  }
+  template <Metric kMetric>
+  __device__ static Real add(Real sum, Real a, Real b) {
+    if (kMetric == Metric::kCosine) return fma(a, b, sum);
+    const Real apart = a - b;
+    return kMetric == Metric::kL1 ? sum + fabs(apart) : fma(apart, apart, sum);
+  }
+  __device__ Real raised(double price) const {
+    const double slack = p.metric == Metric::kCosine ? 0x1p-47
+                         : sizeof(T) == 8            ? 0x1p-1000
+                                                     : 0x1p-120;
+    return round_up<Real>(price + slack);
+  }
+
+  __device__ void load_rows() {
+    const T* const x = static_cast<const T*>(p.x);
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t i = row_at(r);
+      for (int a = 0; a < kDims; ++a) own[r][a] = a < p.dims ? Real(x[i * p.dims + a]) : Real(0);
+      // The k-th best of all columns is no worse than the worst of k columns or more.
+      double worst = -HUGE_VAL;
+      for (int64_t s = lane; s < p.known; s += lanes) {
+        const int32_t j = p.near[i * p.known + s];
+        const double x = uint32_t(j) < uint32_t(p.m) ? reduced(p, i, j) : HUGE_VAL;
+        worst = fmax(worst, x < HUGE_VAL ? x : HUGE_VAL);
+      }
+      for (int step = lanes / 2; step > 0; step /= 2) {
+        worst = fmax(worst, __shfl_xor_sync(kAllLanes, worst, step));
+      }
+      bound[r] = round_up<Real>(worst);
+    }
+  }
+  __device__ Box<Real, kDims> box_of_rows() const {
+    Box<Real, kDims> box;
+    for (int r = 0; r < kRows; ++r) {
+      for (int a = 0; a < kDims; ++a) box.include(a, own[r][a]);
+    }
+    box.merge_lanes();
+    return box;
+  }
+  __device__ void load_tile(int64_t first) const {
+    const T* const y = static_cast<const T*>(p.y);
+    const int part = int(threadIdx.x) / kWarpSize;
+    Box<Real, kDims> box;
+    Real most = -kNever;
+    for (int c = int(threadIdx.x) % kWarpSize; c < kPart; c += kWarpSize) {
+      const int at = part * kPart + c;
+      const int64_t j = first + at;
+      for (int a = 0; a < kDims; ++a) {
+        const Real x = j < p.m && a < p.dims ? Real(y[j * p.dims + a]) : Real(0);
+        tile.at[a][at] = x;
+        if (j < p.m) box.include(a, x);
+      }
+      const Real price = j < p.m ? raised(this->price(j)) : -kNever;
+      tile.price[at] = price;
+      most = fmax(most, price);
+    }
+    box.merge_lanes();
+    most = most_of_warp(most);
+    if (threadIdx.x % kWarpSize == 0) {
+      tile.box[part] = box;
+      tile.most[part] = most;
+    }
+  }
+  // True if no row of the warp, whose points are in `box` and whose largest bound is `most`, can
+  // take a column of this part.
+  template <Metric kMetric>
+  __device__ bool is_far(const Box<Real, kDims>& box, Real most, int part) const {
+    if (kMetric == Metric::kCosine) return false;
+    Real sum = 0;
+    for (int a = 0; a < kDims; ++a) {
+      const Real before = box.least[a] - tile.box[part].most[a];
+      const Real after = tile.box[part].least[a] - box.most[a];
+      sum = add<kMetric>(sum, fmax(Real(0), fmax(before, after)), Real(0));
+    }
+    return below<kMetric>(sum) - tile.most[part] > most;
+  }
+  // All lanes of a group take the least bound of its lanes.
+  __device__ void share_bounds() {
+    for (int r = 0; r < kRows; ++r) {
+      for (int step = lanes / 2; step > 0; step /= 2) {
+        bound[r] = fmin(bound[r], __shfl_xor_sync(kAllLanes, bound[r], step));
+      }
+    }
+  }
+  // Takes account of a pair, and returns the new bound of the row. It is not inlined, and not given
+  // this object, so that what scan() uses stays in registers.
+  __device__ __noinline__ static Real include(const NearestProblem& p, Found& best, int64_t i,
+                                              int64_t j, Real bound) {
+    if (j >= p.m || i >= p.n) return bound;
+    const double x = reduced(p, i, j);
+    if (!(x < HUGE_VAL)) return bound;
+    best.insert(i, x, int32_t(j), int(p.k));
+    return best.count < p.k ? bound : fmin(bound, round_up<Real>(best.reduced[p.k - 1]));
+  }
+  template <Metric kMetric>
+  __device__ void scan(int64_t first, const Box<Real, kDims>& box) {
+    Real most = bound[0];
+    for (int r = 1; r < kRows; ++r) most = fmax(most, bound[r]);
+    most = most_of_warp(most);
+    for (int part = 0; part < kParts; ++part) {
+      if (!is_far<kMetric>(box, most, part)) scan_part<kMetric>(first, part * kPart);
+    }
+  }
+  template <Metric kMetric>
+  __device__ void scan_part(int64_t first, int at_part) {
+#pragma unroll 1
+    for (int c = at_part + lane; c < at_part + kPart; c += lanes) {
+      Real at[kDims];
+      for (int a = 0; a < kDims; ++a) at[a] = tile.at[a][c];
+      const Real price = tile.price[c];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        Real sum = 0;
+        for (int a = 0; a < kDims; ++a) sum = add<kMetric>(sum, own[r][a], at[a]);
+        if (below<kMetric>(sum) - price <= bound[r]) {
+          bound[r] = include(p, found[r], row + r, first + c, bound[r]);
+        }
+      }
+    }
+  }
+  __device__ void scan_tile(int64_t first, const Box<Real, kDims>& box) {
+    switch (p.metric) {
+      case Metric::kSqeuclidean:
+        return scan<Metric::kSqeuclidean>(first, box);
+      case Metric::kEuclidean:
+        return scan<Metric::kEuclidean>(first, box);
+      case Metric::kL1:
+        return scan<Metric::kL1>(first, box);
+      case Metric::kCosine:
+        return scan<Metric::kCosine>(first, box);
+    }
+  }
+
+  // Merges what the lanes have found for row r, and writes it.
+  __device__ void write(int r) {
+    const int64_t i = row + r;
+    int32_t last = 0;
+    for (int64_t s = 0, taken = 0; s < p.k; ++s) {
+      const bool has = taken < found[r].count;
+      const double own_least = has ? found[r].reduced[taken] : HUGE_VAL;
+      const int32_t own_col = has ? found[r].col[taken] : INT32_MAX;
+      double least = own_least;
+      int32_t col = own_col;
+      for (int step = lanes / 2; step > 0; step /= 2) {
+        const double x = __shfl_xor_sync(kAllLanes, least, step);
+        const int32_t j = __shfl_xor_sync(kAllLanes, col, step);
+        if (x < least || (x == least && is_preferred(i, j, col))) {
+          least = x;
+          col = j;
+        }
+      }
+      if (has && own_col == col) ++taken;
+      if (col == INT32_MAX) col = last;  // fewer columns than k, or no finite cost
+      last = col;
+      if (lane != 0 || i >= p.n) continue;
+      p.col[i * p.k + s] = col;
+      static_cast<T*>(p.cost)[i * p.k + s] = T(pairs_of(p).distance(i, col));
+      if (s > 0) continue;
+      const int32_t known = p.near[i * p.known];
+      const bool is_column = uint32_t(known) < uint32_t(p.m);
+      static_cast<T*>(p.known_cost)[i] =
+          is_column ? T(pairs_of(p).distance(i, known)) : T(HUGE_VAL);
+      write_real(p.reduced, p.price_dtype, i, reduced(p, i, col));
+    }
+  }
+
+  __device__ void run() {
+    load_rows();
+    const Box<Real, kDims> box = box_of_rows();
+    for (int64_t first = 0; first < p.m; first += kTile) {
+      __barrier_sync_count(0, kThreads);
+      load_tile(first);
+      __barrier_sync_count(0, kThreads);
+      share_bounds();
+      scan_tile(first, box);
+    }
+    for (int r = 0; r < kRows; ++r) write(r);
+  }
+};
+
+template <class T, class Real, int kDims>
+__global__ void __launch_bounds__(kThreads) nearest_kernel(const __grid_constant__ Launch launch) {
+  auto& tile = *reinterpret_cast<Tile<Real, kDims>*>(shared_memory);
+  const NearestProblem p = problem_at(launch.first, int64_t(blockIdx.x) / launch.blocks);
+  const int64_t groups = kThreads / launch.lanes;
+  const int64_t group = int64_t(blockIdx.x) % launch.blocks * groups + threadIdx.x / launch.lanes;
+  Found found[kRows];
+  const int lane = int(threadIdx.x) % launch.lanes;
+  Nearest<T, Real, kDims> work{p, tile, group * kRows, lane, launch.lanes, found};
+  work.run();
+}
+
+}  // namespace jaxmatch::nearest
+
+#endif  // JAXMATCH_CUDA_NEAREST_NEAREST_CUH_
