@@ -20,7 +20,7 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._assignment_points import native
+from jaxmatch._assignment_points import levels, native
 from jaxmatch._assignment_points.gradient import value_jvp
 from jaxmatch._assignment_points.near_check import check_near_on_host
 from jaxmatch._assignment_points.near_points import (
@@ -47,7 +47,7 @@ from jaxmatch._ffi.sizes import most
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_JV = "jonker_volgenant"
+_JV, _LEVELS = "jonker_volgenant", "levels"
 _OF_NEAR = frozenset(
     ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
 )
@@ -139,8 +139,8 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; if `radius`
-      is given, up to 2^30.
+      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; without
+      masks and in up to three dimensions, 2^24 − 1; with `radius`, 2^30.
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
@@ -185,7 +185,16 @@ def solve_assignment_points(
     methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
     if time_limit is not None and not alone:
         raise ValueError("`time_limit` does not go with sharded points; leave it out.")
-    check_partition(partition, n, m, rows.dtype, "core" if method == "auto" else method, methods)
+    plain = alone and row_mask is None and col_mask is None and not maximize and time_limit is None
+    by_levels = plain and levels.fit(n, m, rows.shape[1])
+    if method == _LEVELS and not by_levels:
+        raise ValueError(
+            f"`method='levels'` takes {levels.TAKES}, and no masks, `maximize`, `time_limit` or "
+            f"axes; got {n} and {m} points in {rows.shape[1]} dimensions. Leave out `method`."
+        )
+    if not (by_levels and method in ("auto", _LEVELS)):
+        name = "core" if method == "auto" else method
+        check_partition(partition, n, m, rows.dtype, name, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
     return _solve(
@@ -376,17 +385,31 @@ def _solve(
 
     def on_one_device(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
         x, y = points
-        given: dict[str, Any] = {"maximize": maximize, "method": method, "metric": metric}
+        own = "core" if method in ("auto", _LEVELS) else method
+        given: dict[str, Any] = {"maximize": maximize, "method": own, "metric": metric}
         given |= {"time_limit": time_limit}
         return native_large.large(x, *masks, col_points=y, **given)[0]
+
+    is_long = max(sides) > native_large.longest_side()
+
+    def by_levels(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
+        x, y = points
+        res, solved = levels.solve(x.T, y.T, metric=metric)
+        if is_long:
+            return levels.with_status(res, solved)
+        return lax.cond(solved, lambda: res, lambda: on_one_device(points, *masks))
 
     cpu = cuda = None
     if partition.axis is None and method in ("auto", _JV):
         cores = method == "auto" and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
-        cpu = core_first if cores else row_by_row
-    method = "core" if method == "auto" else method
+        cpu = core_first if cores and not is_long else row_by_row
+    plain = row_mask is None and col_mask is None and not maximize and time_limit is None
+    pays = is_long or (plain and levels.pay(*sides, x.shape[1]))
+    if partition.axis is None and (method == _LEVELS or (method == "auto" and pays)):
+        cpu, cuda = cpu or row_by_row, by_levels
+    method = "core" if method in ("auto", _LEVELS) else method
     if partition.axis is None and method in native_large.LARGE_METHODS:
-        cpu, cuda = cpu or on_one_device, on_one_device
+        cpu, cuda = cpu or on_one_device, cuda or on_one_device
     operands = points if partition.rows else points[::-1]
     res = solve_shards(
         costs, operands, (row_mask, col_mask), **sharding, method=method, cpu=cpu, cuda=cuda

@@ -1,0 +1,250 @@
+"""Assignments between many points by levels of resolution, against solvers that use all pairs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import jaxmatch as jm
+from jaxmatch._assignment_points import levels
+from jaxmatch._common.distances import directions, distances
+from jaxmatch._library import libraries
+
+
+METRICS = ["sqeuclidean", "euclidean", "l1", "cosine"]
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    """The same program with other solvers for its parts, and small enough to be quick."""
+
+    def nearest(x, y, price, near, k, metric):
+        cost = distances(
+            x[:, None].astype(jnp.float64), y[None].astype(jnp.float64), metric
+        ).astype(x.dtype)
+        slack = cost.astype(price.dtype) - price[None]
+        # Rows that are alike prefer different columns, as in ffi/nearest/cuda/nearest.cuh.
+        rows, cols = (jnp.arange(size, dtype=jnp.uint32) for size in cost.shape)
+        mixed = (rows * 0x9E3779B1)[:, None] ^ (cols * 0x85EBCA77)[None]
+        col = jnp.lexsort((mixed * 0xC2B2AE3D >> 8, slack), axis=1)[:, :k].astype(jnp.int32)
+        picked = jnp.take_along_axis(cost, col, axis=1)
+        own = jnp.take_along_axis(cost, near[:, :1], axis=1)[:, 0]
+        return levels.Nearest(col, picked, slack.min(1), own)
+
+    def sparse(graph, cost, *, edge=None, platform, **options):
+        del edge, platform
+        known = jnp.repeat(
+            jnp.arange(graph.shape[0]), jnp.diff(graph.row_ptr), total_repeat_length=cost.shape[-1]
+        )
+        order = jnp.lexsort((cost, graph.col_ind, known))
+        graph = jm.BipartiteGraph(
+            graph.row_ptr, graph.col_ind[order], *(getattr(graph, a) for a in _OTHERS)
+        )
+        return on_cpu(graph, cost[order], platform="cpu", **options)
+
+    on_cpu = levels.sparse_assignment
+    monkeypatch.setattr(levels, "nearest", nearest)
+    monkeypatch.setattr(levels, "sparse_assignment", sparse)
+    monkeypatch.setattr(levels, "_DENSE", 60)
+
+
+_OTHERS = ("col_ptr", "row_ind", "num_rows", "num_cols")
+
+
+def draw(name, n, m, dims, rng):
+    if name == "uniform":
+        return rng.random((n, dims)), rng.random((m, dims))
+    if name == "clusters":
+        centres = rng.random((7, dims))
+        return tuple(
+            centres[rng.choice(7, size, p=rng.dirichlet(np.ones(7)))]
+            + 0.02 * rng.normal(size=(size, dims))
+            for size in (n, m)
+        )
+    if name == "ties":
+        return tuple(rng.integers(0, 6, (size, dims)).astype(float) for size in (n, m))
+    if name == "moved":
+        x = rng.normal(size=(max(n, m), dims))
+        return x[:n], rng.permutation(x * 1.1 + 0.3)[:m]
+    return np.ones((n, dims)), np.ones((m, dims))
+
+
+@pytest.mark.parametrize(
+    ("name", "sides", "dims"),
+    [
+        ("uniform", (700, 700), 2),
+        ("uniform", (503, 503), 3),
+        ("clusters", (700, 700), 3),
+        ("clusters", (301, 422), 2),
+        ("clusters", (611, 260), 3),
+        ("clusters", (277, 278), 1),
+        ("ties", (700, 700), 2),
+        ("ties", (503, 503), 1),
+        ("ties", (301, 422), 3),
+        ("moved", (503, 503), 2),
+        ("moved", (611, 260), 1),
+        ("equal", (277, 278), 2),
+    ],
+)
+def test_is_optimal(on_the_cpu, name, sides, dims):
+    x, y = draw(name, *sides, dims, np.random.default_rng([*sides, dims]))
+    x, y = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+    res, solved = levels.solve(x, y, metric="sqeuclidean")
+    assert solved
+    assert res.cost.dtype == jnp.float32
+    cost = np.asarray(distances(x[:, None], y[None], "sqeuclidean"), np.float64)
+    rows, cols = linear_sum_assignment(cost)
+    assert np.isclose(res.cost, cost[rows, cols].sum(), rtol=1e-5, atol=1e-6)
+    check = jm.check_assignment_points(x, y, res)
+    assert check.valid
+    assert check.optimal
+    assert check.gap <= 1e-5 * abs(float(res.cost)) + 1e-6
+
+
+@pytest.mark.parametrize("metric", METRICS[1:])
+def test_other_metrics(on_the_cpu, metric):
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(rng.random((400, 3)) - 0.5) for _ in range(2))
+        if metric == "cosine":
+            x, y = directions(x), directions(y)
+        res, solved = levels.solve(x, y, metric=metric)
+        assert solved
+        assert res.cost.dtype == jnp.float64
+        check = jm.check_assignment_points(x, y, res, metric=metric)
+        assert check.optimal
+        assert check.gap <= 2**-35 * res.cost
+
+
+def test_points_along_the_curve():
+    """Every order is a permutation, and neighbours in it are near."""
+    rng = np.random.default_rng(0)
+    for dims, most in ((1, 0.01), (2, 0.08), (3, 0.2)):
+        x = jnp.asarray(rng.random((2000, dims)), jnp.float32)
+        order, same = levels._orders(x, x)
+        assert np.array_equal(np.sort(order), np.arange(2000))
+        assert np.array_equal(order, same)
+        step = np.linalg.norm(np.diff(np.asarray(x)[order], axis=0), axis=1)
+        assert np.quantile(step, 0.99) < most
+
+
+@pytest.mark.parametrize("sides", [(8, 8), (9, 9), (11, 14), (8, 30), (10, 12), (7, 7)])
+def test_pairs_of_groups_are_a_matching(sides):
+    n, m = sides
+    rng = np.random.default_rng(0)
+    groups = m // 4
+    of_groups = jnp.asarray(rng.permutation(groups)[: n // 4], jnp.int32)
+    pairs = np.asarray(levels._pairs_of_groups(of_groups, n, m, groups))
+    assert len(set(pairs.tolist())) == n
+    assert ((pairs >= 0) & (pairs < m)).all()
+    assert (pairs[: n // 4 * 4] // 4 == np.repeat(of_groups, 4)).all()
+
+
+def test_a_pair_comes_once():
+    """The graph lists a row's pair first, and forbids what comes again."""
+
+    def near(cols, of_cols):
+        rows = levels.Nearest(
+            jnp.array(cols, jnp.int32),
+            jnp.array(cols, jnp.float32) + 1,
+            jnp.zeros(2),
+            jnp.array([2.0, 5.0]),
+        )
+        cols = levels.Nearest(
+            jnp.array(of_cols, jnp.int32)[:, None],
+            jnp.array(of_cols, jnp.float32)[:, None] + 7,
+            jnp.zeros(3),
+            jnp.zeros(3),
+        )
+        return levels._Near(rows, cols)
+
+    pair = jnp.array([1, 2], jnp.int32)
+    graph, cost, edge = levels._graph(
+        pair, (near([[0, 1], [1, 0]], [0, 0, 1]), near([[2, 0], [0, 1]], [1, 0, 0]))
+    )
+    assert graph.row_ptr.tolist() == [0, 9, 16]
+    assert edge.tolist() == [0, 9]
+    inf = float("inf")
+    # The pair, the best columns at either prices, then those that the row is best for.
+    assert graph.col_ind[:5].tolist() == [1, 0, 1, 2, 0]
+    assert cost[:5].tolist() == [2.0, 1.0, inf, 3.0, inf]
+    rows = np.repeat([0, 1], np.diff(graph.row_ptr))
+    there = np.isfinite(cost)
+    pairs = list(zip(rows[there].tolist(), graph.col_ind[there].tolist(), strict=True))
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)}
+    assert np.bincount(graph.col_ind, minlength=3).tolist() == np.diff(graph.col_ptr).tolist()
+
+
+@pytest.mark.parametrize("size", [20_000, 2**18 + 3])
+def test_many_points_go_by_levels_on_cuda(size, monkeypatch):
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
+    x = jax.ShapeDtypeStruct((size, 2), jnp.float32)
+    lowered = jax.jit(jm.solve_assignment_points).trace(x, x).lower(lowering_platforms=("cuda",))
+    text = lowered.as_text()
+    assert "@jaxmatch_nearest(" in text
+    assert "@jaxmatch_sparse_assignment(" in text
+    few = jax.ShapeDtypeStruct((9000, 2), jnp.float32)
+    lowered = jax.jit(jm.solve_assignment_points).trace(few, x).lower(lowering_platforms=("cuda",))
+    assert ("@jaxmatch_nearest(" in lowered.as_text()) == (size > 2**18)
+
+
+def test_what_levels_do_not_take():
+    def refused(size, dims=2, **options):
+        x = jax.ShapeDtypeStruct((size, dims), jnp.float32)
+        with pytest.raises(ValueError, match="levels|from 1 to 262143") as error:
+            jax.eval_shape(lambda x: jm.solve_assignment_points(x, x, **options), x)
+        return str(error.value)
+
+    assert "got 4096 and 4096 points in 2 dimensions" in refused(4096, method="levels")
+    assert "in 4 dimensions" in refused(5000, 4, method="levels")
+    refused(5000, method="levels", maximize=True)
+    refused(5000, method="levels", time_limit=1.0)
+    refused(5000, method="levels", row_mask=np.ones(5000, bool))
+    refused(2**18, 4)
+    refused(2**18, maximize=True)
+    refused(2**24)
+
+
+def test_an_answer_without_a_proof_says_so():
+    found = jm.solve_assignment_points(np.eye(3), np.eye(3))
+    found = jax.tree.map(jnp.asarray, found)
+    for solved, status in ((True, jm.Status.OPTIMAL), (False, jm.Status.TIME_LIMIT)):
+        res = levels.with_status(found, jnp.asarray(solved))
+        assert res.status == status
+        assert res.col4row.tolist() == found.col4row.tolist()
+    failed = found.replace(status=jnp.int32(jm.Status.INVALID_COST))
+    res = levels.with_status(failed, jnp.asarray(False))
+    assert res.status == jm.Status.INVALID_COST
+    assert res.col4row.tolist() == [-1, -1, -1]
+    assert np.isnan(res.cost)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("metric", METRICS[:3])
+@pytest.mark.parametrize("sides", [(6000, 6000), (5001, 7003), (8000, 5002)])
+def test_on_a_gpu(metric, sides):
+    for name, dims in (("uniform", 2), ("clusters", 3), ("ties", 2)):
+        x, y = draw(name, *sides, dims, np.random.default_rng([*sides, dims]))
+        x, y = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+        res = jm.solve_assignment_points(x, y, metric=metric, method="levels")
+        assert res.status == jm.Status.OPTIMAL
+        other = jm.solve_assignment_points(x, y, metric=metric, method="core")
+        assert np.isclose(res.cost, other.cost, rtol=1e-6, atol=1e-6)
+        assert jm.check_assignment_points(x, y, res, metric=metric).optimal
+        again = jm.solve_assignment_points(x, y, metric=metric, method="levels")
+        assert (again.col4row == res.col4row).all()
+
+
+@pytest.mark.gpu
+def test_points_that_are_not_finite_on_a_gpu():
+    x = np.random.default_rng(0).random((5000, 2)).astype(np.float32)
+    for bad in (np.nan, np.inf):
+        y = x.copy()
+        y[17, 1] = bad
+        res = jm.solve_assignment_points(jnp.asarray(x), jnp.asarray(y), method="levels")
+        other = jm.solve_assignment_points(jnp.asarray(x), jnp.asarray(y), method="core")
+        assert res.status == other.status
