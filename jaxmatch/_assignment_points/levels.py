@@ -19,7 +19,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxmatch._assignment import native_large
-from jaxmatch._common.distances import Metric
 from jaxmatch._common.result import Assignment, result_float
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Float, Int
@@ -101,7 +100,7 @@ def with_status(res: Assignment, solved: Array) -> Assignment:
 
 
 def solve(
-    x: Float[Array, "n d"], y: Float[Array, "m d"], *, metric: Metric
+    x: Float[Array, "n d"], y: Float[Array, "m d"], *, metric: str
 ) -> tuple[Assignment, Array]:
     """The assignment, and whether it is optimal: if not, its gap is that of the last solve.
 
@@ -127,7 +126,7 @@ def solve(
     return res, solved
 
 
-def _solve(x: Array, y: Array, metric: Metric) -> tuple[Assignment, Array]:
+def _solve(x: Array, y: Array, metric: str) -> tuple[Assignment, Array]:
     orders = _orders(x, y)
     levels = [(x[orders[0]], y[orders[1]])]
     while len(levels[-1][0]) > _DENSE:
@@ -209,7 +208,7 @@ def _means(points: Array) -> Array:
     return points[: count * _GROUP].reshape(count, _GROUP, -1).mean(1)
 
 
-def _by_all_pairs(x: Array, y: Array, metric: Metric) -> Assignment:
+def _by_all_pairs(x: Array, y: Array, metric: str) -> Assignment:
     res, _ = native_large.large(
         x.T, None, None, maximize=False, method="core", col_points=y.T, metric=metric
     )
@@ -243,14 +242,14 @@ def _by_rank(n: int, m: int) -> Int[Array, " n"]:
     return (jnp.arange(n, dtype=jnp.int64) * m // n).astype(jnp.int32)
 
 
-def _extended(x: Array, row_dual: Array, y: Array, metric: Metric) -> Array:
+def _extended(x: Array, row_dual: Array, y: Array, metric: str) -> Array:
     """The prices of columns y that the duals of rows x allow."""
     near = _window(_by_rank(len(y), len(x)), 8, len(x))
     return nearest(y, x, row_dual, near, 1, metric).reduced
 
 
 def _solve_level(
-    x: Array, y: Array, pair: Array, price: Array, metric: Metric, most: int, gap: float
+    x: Array, y: Array, pair: Array, price: Array, metric: str, most: int, gap: float
 ) -> _State:
     n, m = len(x), len(y)
 
@@ -262,17 +261,16 @@ def _solve_level(
         of_cols = nearest(y, x, of_rows.reduced, near_cols, _OF_COL, metric)
         return _Near(of_rows, of_cols), _Duals(of_rows.reduced, price)
 
-    def step(state: _State, **start: Array) -> _State:
+    def step(state: _State, starts: bool) -> _State:
         graph, cost, edge = _graph(state.pair, state.near)
-        start = {"edge": edge} if start else {}
         res, _, _ = sparse_assignment(
             graph,
             cost,
             col_dual=state.price,
+            edge=edge if starts else None,
             maximize=False,
             cardinality="full",
             platform="cuda",
-            **start,
         )
         solved = res.status == Status.OPTIMAL
         pair = jnp.where(solved, res.col4row, state.pair)
@@ -301,7 +299,7 @@ def _solve_level(
     near, duals = look(pair, price, blank)
     part = jnp.full((), _PART, price.dtype)
     first = _State(jnp.int32(0), None, pair, price, (near, near), part, duals, jnp.zeros(()))
-    return lax.while_loop(goes_on, lambda state: step(state, again=pair), step(first))
+    return lax.while_loop(goes_on, lambda state: step(state, True), step(first, False))
 
 
 def _excess(cost_of_pair: Array, pair: Array, alone: Array, duals: _Duals) -> Array:
@@ -366,7 +364,7 @@ def nearest(
     price: Float[Array, " m"],
     near: Int[Array, "n k+"],
     k: int,
-    metric: Metric,
+    metric: str,
 ) -> Nearest:
     """The k columns of least cost − price of each row, on CUDA.
 
