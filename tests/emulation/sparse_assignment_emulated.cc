@@ -99,16 +99,10 @@ extern "C" void emulate_near_pairs(bool is_double, const void* pairs, int blocks
   }
 }
 
-template <class T, class Real>
+template <class Real>
 void run_nearest(const jaxmatch::nearest::Launch& launch, unsigned blocks, unsigned seed) {
   using namespace jaxmatch::nearest;
-  emulator::launch(blocks, kThreads, seed, [&] {
-    if (launch.first.dims < 3) {
-      nearest_kernel<T, Real, 2>(launch);
-    } else {
-      nearest_kernel<T, Real, 3>(launch);
-    }
-  });
+  emulator::launch(blocks, kThreads, seed, [&] { nearest_kernel<Real>(launch); });
 }
 extern "C" void emulate_nearest(const jaxmatch::nearest::NearestProblem* first, int64_t batch,
                                 int lanes, unsigned seed) {
@@ -117,9 +111,7 @@ extern "C" void emulate_nearest(const jaxmatch::nearest::NearestProblem* first, 
   const int64_t rows = int64_t(nearest::kThreads / lanes) * nearest::kRows;
   launch.blocks = (first->n + rows - 1) / rows;
   const unsigned blocks = unsigned(batch * launch.blocks);
-  if (first->dtype == Dtype::kF64) return run_nearest<double, double>(launch, blocks, seed);
-  if (first->metric == Metric::kEuclidean || first->metric == Metric::kCosine) {
-    return run_nearest<float, double>(launch, blocks, seed);
-  }
-  run_nearest<float, float>(launch, blocks, seed);
+  const bool squares = first->metric == Metric::kSqeuclidean || first->metric == Metric::kL1;
+  if (first->dtype == Dtype::kF32 && squares) return run_nearest<float>(launch, blocks, seed);
+  run_nearest<double>(launch, blocks, seed);
 }

@@ -219,7 +219,7 @@ struct GridTeams {
 struct GridCutLayout {
   GridTiling narrow, wide;
   int blocks = 0;
-  // Offsets in bytes. GridCutPlan::partial, each block's part of a sum, comes first.
+  // Offsets in bytes. Each block's part of a sum comes first.
   int64_t messages = 0, stored = 0, bytes = 0;
 
   // Two messages per link, because of double buffering, each with two numbers.

@@ -9,7 +9,7 @@
 namespace jaxmatch::nearest {
 namespace {
 
-template <class T, class Real, int kDims>
+template <class Real>
 ffi::Error launch(cudaStream_t stream, const NearestProblem& first, int64_t batch) {
   // With many rows, few lanes share the columns of a row, so that each loaded column serves many.
   constexpr int64_t kManyRows = 1 << 15, kMostBlocks = INT32_MAX;
@@ -20,20 +20,15 @@ ffi::Error launch(cudaStream_t stream, const NearestProblem& first, int64_t batc
   for (int64_t b = 0; b < batch; b += most) {
     work.first = problem_at(first, b);
     const int64_t count = std::min(most, batch - b);
-    nearest_kernel<T, Real, kDims><<<unsigned(count * work.blocks), kThreads, sizeof(Tile<Real, kDims>), stream>>>(work);
+    nearest_kernel<Real>
+        <<<unsigned(count * work.blocks), kThreads, sizeof(Tile<Real>), stream>>>(work);
     JAXMATCH_CUDA_CHECK(cudaGetLastError());
   }
   return ffi::Error::Success();
 }
 
-template <class T, class Real>
-ffi::Error launch(cudaStream_t stream, const NearestProblem& first, int64_t batch) {
-  return first.dims < 3 ? launch<T, Real, 2>(stream, first, batch)
-                        : launch<T, Real, 3>(stream, first, batch);
-}
-
 // Operands: points [..., n, dims] and [..., m, dims], prices [..., m], and columns
-// [..., n, known] near each row, which only save time.
+// [..., n, known] near each row, of which k or more are different. They only save time.
 ffi::Error NearestTarget(cudaStream_t stream, ffi::RemainingArgs args, ffi::RemainingRets rets,
                          ffi::Dictionary attributes) {
   Attributes given("jaxmatch_nearest", attributes);
@@ -60,12 +55,11 @@ ffi::Error NearestTarget(cudaStream_t stream, ffi::RemainingArgs args, ffi::Rema
   const int64_t batch = batch_size(x, 2);
   if (given.failed() || !call.check(batch, list)) return given.error();
   if (batch == 0 || p.n == 0) return ffi::Error::Success();
-  if (p.dtype == Dtype::kF64) return launch<double, double>(stream, p, batch);
   // Squares of floats may leave the range of a float although their root does not, and 1 minus a
   // product loses bits by cancellation.
-  return p.metric == Metric::kEuclidean || p.metric == Metric::kCosine
-             ? launch<float, double>(stream, p, batch)
-             : launch<float, float>(stream, p, batch);
+  const bool squares = p.metric == Metric::kSqeuclidean || p.metric == Metric::kL1;
+  return p.dtype == Dtype::kF32 && squares ? launch<float>(stream, p, batch)
+                                           : launch<double>(stream, p, batch);
 }
 
 }  // namespace

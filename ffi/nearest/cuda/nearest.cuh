@@ -15,11 +15,11 @@
 #include "common/cuda/warp.cuh"
 #include "common/reals.h"
 #include "nearest/operands.h"
-#include "sparse_assignment/point_pairs.h"
 
 namespace jaxmatch::nearest {
 
 constexpr int kThreads = 128, kRows = 4;
+constexpr int kDims = int(kMostDims);  // points of fewer coordinates get zeros
 // The columns in shared memory. Each warp loads a part of them.
 constexpr int kParts = kThreads / kWarpSize, kPart = 128, kTile = kParts * kPart;
 
@@ -44,7 +44,7 @@ __device__ inline double round_up<double>(double x) {
 }
 
 // A box that holds some points.
-template <class Real, int kDims>
+template <class Real>
 struct Box {
   Real least[kDims], most[kDims];
 
@@ -70,10 +70,10 @@ struct Box {
 
 // Columns of a problem in shared memory: coordinates, and bounds above their prices. For each part
 // its box and its largest price.
-template <class Real, int kDims>
+template <class Real>
 struct Tile {
   Real at[kDims][kTile], price[kTile];
-  Box<Real, kDims> box[kParts];
+  Box<Real> box[kParts];
   Real most[kParts];
 };
 template <class Real>
@@ -113,10 +113,10 @@ struct Found {
   }
 };
 
-template <class T, class Real, int kDims>
+template <class Real>
 struct Nearest {
   const NearestProblem& p;
-  Tile<Real, kDims>& tile;
+  Tile<Real>& tile;
   int64_t row;  // first row of the group
   int lane, lanes;
   Found* const found;  // [kRows]
@@ -125,25 +125,32 @@ struct Nearest {
   static constexpr Real kNever = Real(HUGE_VAL);
 
   __device__ int64_t row_at(int r) const { return row + r < p.n ? row + r : p.n - 1; }
-  __device__ static sparse_assignment::PointPairs<T> pairs_of(const NearestProblem& p) {
-    sparse_assignment::PointPairs<T> pairs{};
-    pairs.x = static_cast<const T*>(p.x);
-    pairs.y = static_cast<const T*>(p.y);
-    pairs.dims = p.dims;
-    pairs.metric = p.metric;
-    return pairs;
+  // The cost, as in sparse_assignment/point_pairs.h and rounded to the dtype of the points.
+  __device__ static double cost_of(const NearestProblem& p, int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t k = 0; k < p.dims; ++k) {
+      const double a = read_real(p.x, p.dtype, i * p.dims + k);
+      const double b = read_real(p.y, p.dtype, j * p.dims + k), apart = a - b;
+      sum += p.metric == Metric::kL1       ? fabs(apart)
+             : p.metric == Metric::kCosine ? a * b
+                                           : apart * apart;
+    }
+    if (p.metric == Metric::kEuclidean) sum = sqrt(sum);
+    if (p.metric == Metric::kCosine) sum = 1 - sum;
+    return p.dtype == Dtype::kF64 ? sum : double(float(sum));
   }
   __device__ double price(int64_t j) const { return read_real(p.price, p.price_dtype, j); }
   __device__ static double reduced(const NearestProblem& p, int64_t i, int64_t j) {
-    return double(T(pairs_of(p).distance(i, j))) - read_real(p.price, p.price_dtype, j);
+    return cost_of(p, i, j) - read_real(p.price, p.price_dtype, j);
   }
 
   // A bound below every cost that follows from this sum over the coordinates. The sum has a few
-  // roundings, and a cost is rounded to T. Prices are raised by the least cost that is not
-  // denormal, and for the cosine by the rounding of its sum, so that relative errors remain.
+  // roundings, and a cost is rounded to the dtype of the points. Prices are raised by the least
+  // cost that is not denormal, and for the cosine by the rounding of its sum, so that relative
+  // errors remain.
   template <Metric kMetric>
   __device__ static Real below(Real sum) {
-    constexpr double kErrors = sizeof(T) == 8 ? 0x1p-48 : sizeof(Real) == 8 ? 0x1p-22 : 0x1p-20;
+    constexpr double kErrors = sizeof(Real) == 8 ? 0x1p-22 : 0x1p-20;
     constexpr Real kFactor = Real(1 - kErrors);
     if (kMetric == Metric::kEuclidean) return Real(sqrt(sum)) * kFactor;
     if (kMetric == Metric::kCosine) return (1 - sum) - Real(kErrors) * fabs(1 - sum);
@@ -157,16 +164,16 @@ struct Nearest {
   }
   __device__ Real raised(double price) const {
     const double slack = p.metric == Metric::kCosine ? 0x1p-47
-                         : sizeof(T) == 8            ? 0x1p-1000
+                         : p.dtype == Dtype::kF64    ? 0x1p-1000
                                                      : 0x1p-120;
     return round_up<Real>(price + slack);
   }
 
   __device__ void load_rows() {
-    const T* const x = static_cast<const T*>(p.x);
     for (int r = 0; r < kRows; ++r) {
       const int64_t i = row_at(r);
-      for (int a = 0; a < kDims; ++a) own[r][a] = a < p.dims ? Real(x[i * p.dims + a]) : Real(0);
+      for (int a = 0; a < kDims; ++a)
+        own[r][a] = a < p.dims ? Real(read_real(p.x, p.dtype, i * p.dims + a)) : Real(0);
       // The k-th best of all columns is no worse than the worst of k columns or more.
       double worst = -HUGE_VAL;
       for (int64_t s = lane; s < p.known; s += lanes) {
@@ -180,8 +187,8 @@ struct Nearest {
       bound[r] = round_up<Real>(worst);
     }
   }
-  __device__ Box<Real, kDims> box_of_rows() const {
-    Box<Real, kDims> box;
+  __device__ Box<Real> box_of_rows() const {
+    Box<Real> box;
     for (int r = 0; r < kRows; ++r) {
       for (int a = 0; a < kDims; ++a) box.include(a, own[r][a]);
     }
@@ -189,15 +196,15 @@ struct Nearest {
     return box;
   }
   __device__ void load_tile(int64_t first) const {
-    const T* const y = static_cast<const T*>(p.y);
     const int part = int(threadIdx.x) / kWarpSize;
-    Box<Real, kDims> box;
+    Box<Real> box;
     Real most = -kNever;
     for (int c = int(threadIdx.x) % kWarpSize; c < kPart; c += kWarpSize) {
       const int at = part * kPart + c;
       const int64_t j = first + at;
       for (int a = 0; a < kDims; ++a) {
-        const Real x = j < p.m && a < p.dims ? Real(y[j * p.dims + a]) : Real(0);
+        const Real x =
+            j < p.m && a < p.dims ? Real(read_real(p.y, p.dtype, j * p.dims + a)) : Real(0);
         tile.at[a][at] = x;
         if (j < p.m) box.include(a, x);
       }
@@ -215,7 +222,7 @@ struct Nearest {
   // True if no row of the warp, whose points are in `box` and whose largest bound is `most`, can
   // take a column of this part.
   template <Metric kMetric>
-  __device__ bool is_far(const Box<Real, kDims>& box, Real most, int part) const {
+  __device__ bool is_far(const Box<Real>& box, Real most, int part) const {
     if (kMetric == Metric::kCosine) return false;
     Real sum = 0;
     for (int a = 0; a < kDims; ++a) {
@@ -244,7 +251,7 @@ struct Nearest {
     return best.count < p.k ? bound : fmin(bound, round_up<Real>(best.reduced[p.k - 1]));
   }
   template <Metric kMetric>
-  __device__ void scan(int64_t first, const Box<Real, kDims>& box) {
+  __device__ void scan(int64_t first, const Box<Real>& box) {
     Real most = bound[0];
     for (int r = 1; r < kRows; ++r) most = fmax(most, bound[r]);
     most = most_of_warp(most);
@@ -269,16 +276,13 @@ struct Nearest {
       }
     }
   }
-  __device__ void scan_tile(int64_t first, const Box<Real, kDims>& box) {
-    switch (p.metric) {
-      case Metric::kSqeuclidean:
-        return scan<Metric::kSqeuclidean>(first, box);
-      case Metric::kEuclidean:
-        return scan<Metric::kEuclidean>(first, box);
-      case Metric::kL1:
-        return scan<Metric::kL1>(first, box);
-      case Metric::kCosine:
-        return scan<Metric::kCosine>(first, box);
+  // Floats take only metrics whose sums need no more precision: see the handler.
+  __device__ void scan_tile(int64_t first, const Box<Real>& box) {
+    if (p.metric == Metric::kSqeuclidean) return scan<Metric::kSqeuclidean>(first, box);
+    if (p.metric == Metric::kL1) return scan<Metric::kL1>(first, box);
+    if constexpr (sizeof(Real) == 8) {
+      if (p.metric == Metric::kEuclidean) return scan<Metric::kEuclidean>(first, box);
+      if (p.metric == Metric::kCosine) return scan<Metric::kCosine>(first, box);
     }
   }
 
@@ -305,19 +309,18 @@ struct Nearest {
       last = col;
       if (lane != 0 || i >= p.n) continue;
       p.col[i * p.k + s] = col;
-      static_cast<T*>(p.cost)[i * p.k + s] = T(pairs_of(p).distance(i, col));
+      write_real(p.cost, p.dtype, i * p.k + s, cost_of(p, i, col));
       if (s > 0) continue;
       const int32_t known = p.near[i * p.known];
       const bool is_column = uint32_t(known) < uint32_t(p.m);
-      static_cast<T*>(p.known_cost)[i] =
-          is_column ? T(pairs_of(p).distance(i, known)) : T(HUGE_VAL);
+      write_real(p.known_cost, p.dtype, i, is_column ? cost_of(p, i, known) : HUGE_VAL);
       write_real(p.reduced, p.price_dtype, i, reduced(p, i, col));
     }
   }
 
   __device__ void run() {
     load_rows();
-    const Box<Real, kDims> box = box_of_rows();
+    const Box<Real> box = box_of_rows();
     for (int64_t first = 0; first < p.m; first += kTile) {
       __barrier_sync_count(0, kThreads);
       load_tile(first);
@@ -329,15 +332,15 @@ struct Nearest {
   }
 };
 
-template <class T, class Real, int kDims>
+template <class Real>
 __global__ void __launch_bounds__(kThreads) nearest_kernel(const __grid_constant__ Launch launch) {
-  auto& tile = *reinterpret_cast<Tile<Real, kDims>*>(shared_memory);
+  auto& tile = *reinterpret_cast<Tile<Real>*>(shared_memory);
   const NearestProblem p = problem_at(launch.first, int64_t(blockIdx.x) / launch.blocks);
   const int64_t groups = kThreads / launch.lanes;
   const int64_t group = int64_t(blockIdx.x) % launch.blocks * groups + threadIdx.x / launch.lanes;
   Found found[kRows];
   const int lane = int(threadIdx.x) % launch.lanes;
-  Nearest<T, Real, kDims> work{p, tile, group * kRows, lane, launch.lanes, found};
+  Nearest<Real> work{p, tile, group * kRows, lane, launch.lanes, found};
   work.run();
 }
 
