@@ -7,6 +7,7 @@ proves in exact integers.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import NamedTuple
 
 import emulated
@@ -343,6 +344,31 @@ def test_starts_with_pairs(library):
             certify(graph, cost[k], one(warm, k))
         assert (warm.cost == cold.cost).all()
         assert warm.counts[0, 0] == 0, "optimal pairs are kept without a bid"
+
+
+@pytest.mark.parametrize("big", [2**50, 2**56, 2**57])
+def test_an_edge_too_long_for_a_label(library, big):
+    """A long edge is better than a detour of two that each have a label."""
+    x, h, other_h, g, other_g = range(5)
+    a, other_a, b, other_b, f = range(5)
+    edges = [
+        (x, a, -big), (x, other_a, -big), (x, f, big + 1), (h, a, -big), (h, b, big // 2),
+        (other_h, other_a, -big), (other_h, other_b, big // 2), (g, b, -big), (g, f, big // 2),
+        (other_g, other_b, -big), (other_g, f, big // 2),
+    ]  # fmt: skip
+    rows, cols, cost = (np.array(k) for k in zip(*edges, strict=True))
+    graph = graph_of(rows, cols, (5, 5))
+    start = {"start_dual": np.zeros((1, 5)), "start_edge": np.array([[-1, 3, 5, 7, 9]], np.int32)}
+    known = dict(zip(zip(rows.tolist(), cols.tolist(), strict=True), cost.tolist(), strict=True))
+    totals = [
+        sum(known[pair] for pair in enumerate(order))
+        for order in itertools.permutations(range(5))
+        if all(pair in known for pair in enumerate(order))
+    ]
+    for given in ({}, start):
+        found = solve(library, graph, cost[None], **given)
+        assert found.status[0] == 0
+        assert sum(cost[k] for k in found.edge[0].tolist()) == min(totals)
 
 
 def test_prices_of_an_auction_that_would_overflow(library):

@@ -91,9 +91,9 @@ __device__ __noinline__ bool start_state(const Team& team, const SparseProblem& 
 // Path searches then match rows that need only small search trees; such a search is cheap. Price
 // updates match many of the remaining rows at once; an update is expensive. If all rows and columns
 // must be matched, an auction comes first instead of searches, and its prices leave little to do.
-// Costs near the largest that fit may take the prices of an auction out of range. Then all begins
-// again without an auction. If the problem starts with pairs, their prices are nearly optimal, and
-// there is no auction either.
+// If the problem starts with pairs, their prices are nearly optimal, and there is no auction
+// either. Costs near the largest that fit may take the prices of an auction, or given ones, out of
+// range. Then all begins again without them.
 template <class Team>
 __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, int width,
                              bool has_pairs, char* tables, int32_t slots, int64_t& bids_made,
@@ -102,7 +102,7 @@ __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, 
   Bids<Team> bids{team, c, w, width};
   Waves<Team> waves{team, c, w, width, tables, slots};
   Status status = kOptimal;
-  for (bool by_auction = c.all_matched && !has_pairs;; by_auction = false) {
+  for (bool by_auction = c.all_matched && !has_pairs;; by_auction = has_pairs = false) {
     Updates updates;
     if (by_auction) status = Auction<Team>{team, c, w, width, bids, updates}.run();
     if (status == kOptimal) {
@@ -120,7 +120,7 @@ __device__ Status match_rows(Team team, const Canonical& c, const Workspace& w, 
       status = w.control->wrong ? kInfeasible : match_by_updates(team, c, w, width, updates);
     }
     rounds += updates.count;
-    if (status != kOverflow || !by_auction) break;
+    if (status != kOverflow || !(by_auction || has_pairs)) break;
     free_all(team, w, c, [](int64_t) { return 0; });
     status = kOptimal;
   }

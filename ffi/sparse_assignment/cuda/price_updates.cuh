@@ -66,8 +66,9 @@ struct Near {
 
 // What all updates of a problem share.
 struct Updates {
-  int64_t moved = 0;  // by how much the dual of a vertex without a path has risen
-  int32_t count = 0;  // updates so far
+  int64_t moved = 0;      // by how much the dual of a vertex without a path has risen
+  int32_t count = 0;      // updates so far
+  bool too_long = false;  // whether distances leave no room for a count of edges
 };
 
 // A label-correcting search finds the distances. Then paths are walked: from each vertex to one of
@@ -365,10 +366,14 @@ struct PriceUpdate {
     constexpr int64_t kMostMoved = int64_t(1) << 60;
     if (updates.count++ == 0 && c.order_by_col) list_by_col();
     const int32_t count = list_own_free();
-    bits = 64 - __clzll(g.count());  // a path has no more edges than own vertices
+    // A path has no more edges than own vertices. Lengths without a label exceed all distances
+    // below kMostLabel; farther away a path by such an edge might be shorter.
+    constexpr int64_t kMostLabel = int64_t(1) << 61;
+    bits = updates.too_long ? 0 : 64 - __clzll(g.count());
     begin(count);
     int64_t most = find_labels(count);
-    if (most == kNever) {
+    if (bits > 0 && most >= kMostLabel) {
+      updates.too_long = true;
       bits = 0;
       begin(count);
       most = find_labels(count);
