@@ -89,14 +89,21 @@ def pay(n: int, m: int, dims: int) -> bool:
 
 
 def with_status(res: Assignment, solved: Array) -> Assignment:
-    """The result, with the status that its gap asks for, if no other method checks it."""
+    """The result with the status that its gap asks for, where no other method solves the problem.
+
+    A sparse problem that has no solution says nothing about all pairs: cost and gap are infinite.
+    """
     found = res.status == Status.OPTIMAL
-    status = jnp.where(found & ~solved, Status.TIME_LIMIT, res.status)
+    invalid = res.status == Status.INVALID_COST
 
     def field(a: Array) -> Array:
         return jnp.where(found, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
 
-    return jax.tree.map(field, res).replace(status=status.astype(res.status.dtype))
+    status = jnp.where(found & solved, Status.OPTIMAL, Status.TIME_LIMIT)
+    status = jnp.where(invalid, Status.INVALID_COST, status).astype(res.status.dtype)
+    unknown = found | invalid
+    cost, gap = (jnp.where(unknown, field(a), jnp.inf) for a in (res.cost, res.gap))
+    return jax.tree.map(field, res).replace(status=status, cost=cost, gap=gap)
 
 
 def solve(
@@ -145,7 +152,9 @@ def _solve(x: Array, y: Array, metric: str) -> tuple[Assignment, Array]:
         state = _solve_level(x, y, pair, price, metric, *stop)
         col4row, row_dual = state.pair, state.best.row
     assert state is not None
-    gap = state.excess + state.res.gap
+    # The duals of a row are rounded to half of the last place of a price.
+    rounding = sum(jnp.abs(a).sum() for a in state.best) * 2.0**-52
+    gap = state.excess + state.res.gap + rounding
     res = state.res.replace(row_dual=state.best.row, col_dual=state.best.col, gap=gap)
     return _in_given_order(res, *orders), state.excess <= _most_excess(state, _GAP)
 
@@ -153,15 +162,16 @@ def _solve(x: Array, y: Array, metric: str) -> tuple[Assignment, Array]:
 def _orders(x: Array, y: Array) -> tuple[Array, Array]:
     """Orders of the points along Hilbert's curve, as Skilling (2004) computes it."""
     dims = x.shape[-1]
-    bits = min(32 // dims, 16)
+    bits = min(62 // dims, 31)
+    x, y = x.astype(jnp.float64), y.astype(jnp.float64)
     least = jnp.minimum(x.min(0), y.min(0))
     width = jnp.maximum((jnp.maximum(x.max(0), y.max(0)) - least).max(), jnp.finfo(x.dtype).tiny)
 
     def order(points: Array) -> Array:
-        cells = ((points - least[None]) / width * (2.0**bits - 1)).astype(jnp.uint32)
+        cells = ((points - least[None]) / width * (2.0**bits - 1)).astype(jnp.uint64)
         at = list(cells.T)
         for bit in reversed(range(1, bits)):
-            low = jnp.uint32((1 << bit) - 1)
+            low = jnp.uint64((1 << bit) - 1)
             for axis in range(dims):
                 upper = (at[axis] >> bit & 1).astype(bool)
                 swapped = (at[0] ^ at[axis]) & low
@@ -173,7 +183,7 @@ def _orders(x: Array, y: Array) -> tuple[Array, Array]:
             at[axis] ^= at[axis - 1]
         turn = jnp.zeros_like(at[0])
         for bit in reversed(range(1, bits)):
-            turn ^= jnp.where((at[-1] >> bit & 1).astype(bool), jnp.uint32((1 << bit) - 1), 0)
+            turn ^= jnp.where((at[-1] >> bit & 1).astype(bool), jnp.uint64((1 << bit) - 1), 0)
         key = jnp.zeros_like(at[0])
         for bit in reversed(range(bits)):
             for axis in range(dims):
@@ -245,7 +255,8 @@ def _by_rank(n: int, m: int) -> Int[Array, " n"]:
 def _extended(x: Array, row_dual: Array, y: Array, metric: str) -> Array:
     """The prices of columns y that the duals of rows x allow."""
     near = _window(_by_rank(len(y), len(x)), 8, len(x))
-    return nearest(y, x, row_dual, near, 1, metric).reduced
+    price = nearest(y, x, row_dual, near, 1, metric).reduced
+    return jnp.where(jnp.isfinite(price), price, 0)
 
 
 def _solve_level(
@@ -282,9 +293,9 @@ def _solve_level(
         best, excess = state.best, _excess(cost_of_pair, pair, alone, state.best)
         for found in (duals, duals_between):
             other = _excess(cost_of_pair, pair, alone, found)
-            better = other < excess
+            better = ~(other >= excess)
             best = jax.tree.map(lambda a, b, c=better: jnp.where(c, a, b), found, best)
-            excess = jnp.minimum(excess, other)
+            excess = jnp.where(better, other, excess)
         rises = excess < _excess(cost_of_pair, pair, alone, state.best)
         part = jnp.where(state.part > _LEAST_PART, state.part / 2, 1 - state.part)
         part = jnp.where(rises, _PART, part)
@@ -368,7 +379,8 @@ def nearest(
 ) -> Nearest:
     """The k columns of least cost − price of each row, on CUDA.
 
-    `near`: k columns or more near each row, which save time; first that whose cost is asked for.
+    `near`: columns near each row, k of them different, which save time; first that whose cost is
+    asked for.
     """
     n = len(x)
     return Nearest(

@@ -36,7 +36,14 @@ from jaxmatch._common.cost_arguments import as_mask
 from jaxmatch._common.distances import Metric, as_point_sets, directions, distances, recomputed
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import envelope_value
-from jaxmatch._common.place import BY_JAX, Place, current_place, in_full_precision, place_of
+from jaxmatch._common.place import (
+    BY_JAX,
+    Place,
+    current_place,
+    in_full_precision,
+    is_on_cpu,
+    place_of,
+)
 from jaxmatch._common.proof import constant, proof_float
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled, unchecked
@@ -139,8 +146,8 @@ def solve_assignment_points(
     **Arguments:**
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
-      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; without
-      masks and in up to three dimensions, 2^24 − 1; with `radius`, 2^30.
+      `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; by
+      `"levels"` on a GPU up to 2^24 − 1, see [Methods][point-methods]; with `radius` up to 2^30.
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
@@ -182,7 +189,7 @@ def solve_assignment_points(
         raise ValueError("`max_pairs` goes with a `radius`; leave it out.")
     n, m = partition.global_shape(len(rows), len(cols))
     alone = partition.axis is None
-    methods = (*native_large.LARGE_METHODS, _JV) if alone else native_large.SHARDED_METHODS
+    methods = (*native_large.LARGE_METHODS, _JV, _LEVELS) if alone else native_large.SHARDED_METHODS
     if time_limit is not None and not alone:
         raise ValueError("`time_limit` does not go with sharded points; leave it out.")
     plain = alone and row_mask is None and col_mask is None and not maximize and time_limit is None
@@ -192,8 +199,9 @@ def solve_assignment_points(
             f"`method='levels'` takes {levels.TAKES}, and no masks, `maximize`, `time_limit` or "
             f"axes; got {n} and {m} points in {rows.shape[1]} dimensions. Leave out `method`."
         )
-    if not (by_levels and method in ("auto", _LEVELS)):
-        name = "core" if method == "auto" else method
+    is_long = max(n, m) > native_large.longest_side()
+    if not (by_levels and method in ("auto", _LEVELS)) or (is_long and is_on_cpu(rows)):
+        name = "core" if method in ("auto", _LEVELS) else method
         check_partition(partition, n, m, rows.dtype, name, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
     col_mask = as_mask("col_mask", col_mask, (m,))
@@ -400,13 +408,13 @@ def _solve(
         return lax.cond(solved, lambda: res, lambda: on_one_device(points, *masks))
 
     cpu = cuda = None
-    if partition.axis is None and method in ("auto", _JV):
-        cores = method == "auto" and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
+    if partition.axis is None and method in ("auto", _JV, _LEVELS):
+        cores = method != _JV and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
         cpu = core_first if cores and not is_long else row_by_row
     plain = row_mask is None and col_mask is None and not maximize and time_limit is None
     pays = is_long or (plain and levels.pay(*sides, x.shape[1]))
     if partition.axis is None and (method == _LEVELS or (method == "auto" and pays)):
-        cpu, cuda = cpu or row_by_row, by_levels
+        cuda = by_levels
     method = "core" if method in ("auto", _LEVELS) else method
     if partition.axis is None and method in native_large.LARGE_METHODS:
         cpu, cuda = cpu or on_one_device, cuda or on_one_device

@@ -124,11 +124,22 @@ def test_points_along_the_curve():
     rng = np.random.default_rng(0)
     for dims, most in ((1, 0.01), (2, 0.08), (3, 0.2)):
         x = jnp.asarray(rng.random((2000, dims)), jnp.float32)
-        order, same = levels._orders(x, x)
+        with jax.enable_x64(True):
+            order, same = levels._orders(x, x)
         assert np.array_equal(np.sort(order), np.arange(2000))
         assert np.array_equal(order, same)
         step = np.linalg.norm(np.diff(np.asarray(x)[order], axis=0), axis=1)
         assert np.quantile(step, 0.99) < most
+
+
+@pytest.mark.parametrize(("dims", "far"), [(1, 1e6), (2, 1e6), (3, 1e3)])
+def test_a_point_far_away_leaves_the_order_of_the_others(dims, far):
+    x = np.random.default_rng(1).random((2000, dims))
+    x[77] = far
+    with jax.enable_x64(True):
+        order, _ = levels._orders(jnp.asarray(x), jnp.asarray(x))
+    step = np.linalg.norm(np.diff(x[np.asarray(order)], axis=0), axis=1)
+    assert np.quantile(step, 0.9) < 0.2
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (9, 9), (11, 14), (8, 30), (10, 12), (7, 7)])
@@ -216,11 +227,27 @@ def test_an_answer_without_a_proof_says_so():
         res = levels.with_status(found, jnp.asarray(solved))
         assert res.status == status
         assert res.col4row.tolist() == found.col4row.tolist()
-    failed = found.replace(status=jnp.int32(jm.Status.INVALID_COST))
-    res = levels.with_status(failed, jnp.asarray(False))
-    assert res.status == jm.Status.INVALID_COST
-    assert res.col4row.tolist() == [-1, -1, -1]
-    assert np.isnan(res.cost)
+    # That the pairs which were tried have no assignment says nothing about all pairs.
+    for code, status in (("INVALID_COST", "INVALID_COST"), ("INFEASIBLE", "TIME_LIMIT")):
+        failed = found.replace(status=jnp.int32(jm.Status[code]))
+        res = levels.with_status(failed, jnp.asarray(False))
+        assert res.status == jm.Status[status]
+        assert res.col4row.tolist() == [-1, -1, -1]
+        assert np.isnan(res.cost) if code == status else res.cost == res.gap == np.inf
+
+
+def test_distances_that_are_infinite(on_the_cpu):
+    """Either the pairs that were tried have an assignment, or all pairs are left to `"core"`."""
+    rng = np.random.default_rng(0)
+    for near_x, near_y in ((150, 150), (50, 172), (172, 150)):
+        x, y = (
+            (rng.random((322, 2)) + 1e20 * (np.arange(322) >= near)[:, None] * [1, 0])
+            for near in (near_x, near_y)
+        )
+        x, y = x[:200].astype(np.float32), y.astype(np.float32)
+        res, solved = levels.solve(jnp.asarray(x), jnp.asarray(y), metric="sqeuclidean")
+        if solved:
+            assert jm.check_assignment_points(x, y, res).optimal
 
 
 @pytest.mark.gpu
