@@ -60,9 +60,9 @@ if(with_cuda)
   # compiling one of the handlers.
   set(handlers "")
   foreach(handler common/cuda/noop assignment/cuda/handler assignment/large/cuda/handler
-          assignment/large/cuda/sharded_handler grid_cut/cuda/handler nearest/cuda/handler perturbed/cuda/assignments
-          perturbed/cuda/jvp sparse_assignment/cuda/handler sparse_assignment/cuda/near_handler
-          transport/cuda/handler)
+          assignment/large/cuda/sharded_handler grid_cut/cuda/handler nearest/cuda/handler
+          perturbed/cuda/assignments perturbed/cuda/jvp sparse_assignment/cuda/handler
+          sparse_assignment/cuda/near_handler transport/cuda/handler)
     string(APPEND handlers "#include \"${handler}.cu\"\n")
   endforeach()
   jaxmatch_unit(jaxmatch_cuda handlers .cu "${handlers}")

@@ -107,7 +107,7 @@ void run_nearest(const jaxmatch::nearest::Launch& launch, unsigned blocks, unsig
 extern "C" void emulate_nearest(const jaxmatch::nearest::NearestProblem* first, int64_t batch,
                                 int lanes, unsigned seed) {
   using namespace jaxmatch;
-  nearest::Launch launch{*first, batch, 0, lanes};
+  nearest::Launch launch{*first, 0, lanes};
   const int64_t rows = int64_t(nearest::kThreads / lanes) * nearest::kRows;
   launch.blocks = (first->n + rows - 1) / rows;
   const unsigned blocks = unsigned(batch * launch.blocks);

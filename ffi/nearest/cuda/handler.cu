@@ -13,7 +13,7 @@ template <class Real>
 ffi::Error launch(cudaStream_t stream, const NearestProblem& first, int64_t batch) {
   // With many rows, few lanes share the columns of a row, so that each loaded column serves many.
   constexpr int64_t kManyRows = 1 << 15, kMostBlocks = INT32_MAX;
-  Launch work{first, batch, 0, first.n * batch < kManyRows ? kWarpSize : 8};
+  Launch work{first, 0, first.n * batch < kManyRows ? kWarpSize : 8};
   const int64_t rows_of_block = int64_t(kThreads / work.lanes) * kRows;
   work.blocks = (first.n + rows_of_block - 1) / rows_of_block;
   const int64_t most = std::max<int64_t>(1, kMostBlocks / work.blocks);

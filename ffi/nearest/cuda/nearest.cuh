@@ -26,7 +26,6 @@ constexpr int kParts = kThreads / kWarpSize, kPart = 128, kTile = kParts * kPart
 // The part of a batch that one launch solves.
 struct Launch {
   NearestProblem first;
-  int64_t batch;
   int64_t blocks;  // of a problem
   int lanes;       // of a group
 };

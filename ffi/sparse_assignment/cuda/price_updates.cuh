@@ -71,11 +71,11 @@ struct Updates {
   bool too_long = false;  // whether distances leave no room for a count of edges
 };
 
-// A label-correcting search finds the distances. Then paths are walked: from each vertex to one of
-// the next vertices on its shortest paths, to the one with the least distance, then by the lowest
-// edge. Where many edges have the length 0, such a walk may lead in a circle. A breadth-first
-// search over the tight edges then finds the paths with the fewest pairs, and among these the ones
-// with the lowest first edges. So the result does not depend on the order of threads.
+// A label-correcting search finds the distances. The low bits of a label count the edges of its
+// path. So labels fall along a path even where edges have the length 0, and each free vertex can
+// walk along its path. If distances leave no room for a count, a breadth-first search over the
+// tight edges finds the paths instead. Ties are broken by the number of edges, then by a fixed rule
+// for the first edge, so the result does not depend on the order of threads.
 template <class Team, bool kOfCols>
 struct PriceUpdate {
   const Team team;
