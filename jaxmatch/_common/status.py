@@ -103,7 +103,8 @@ _ADVICE = {
         "`unmatched_cost`."
     ),
     Status.TIME_LIMIT: (
-        "The time was up. The pairs were completed from those found so far; their cost exceeds the "
+        "The time was up, or so many points kept a gap after a limited number of solves. The pairs "
+        "were completed from those found so far; their cost exceeds the "
         "optimum by at most `gap`; both are infinite if some rows found no column. For a better "
         "answer raise `time_limit`."
     ),
