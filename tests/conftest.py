@@ -40,6 +40,7 @@ test_assignment_exhaustive test_assignment_families test_sharded_costs_emulated 
 test_example_digits_mesh test_losses_permutation_invariant test_losses test_sharding
 test_flow_grad test_flow_invalid test_core_instruction_sets test_core_emulated
 test_flow_emulated test_sparse_assignment test_sparse_batches test_sparse_hostile
+test_points_by_levels
 """.split()
 
 _LARGE_BYTES = 16 * 10**9

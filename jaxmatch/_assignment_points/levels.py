@@ -337,11 +337,9 @@ def _graph(pair: Array, near: tuple[_Near, _Near]) -> tuple[BipartiteGraph, Arra
         own_cost = jnp.concatenate([own_cost, jnp.where(again, jnp.inf, found.cost)], axis=1)
     (n, k), m = own.shape, len(of_cols[0].col)
     rows = jnp.concatenate([found.col for found in of_cols], axis=1)
-    costs = jnp.concatenate([found.cost for found in of_cols], axis=1)
     again = (of_cols[1].col[:, :, None] == of_cols[0].col[:, None]).any(2)
-    costs = costs.at[:, -again.shape[1] :].set(
-        jnp.where(again, jnp.inf, costs[:, -again.shape[1] :])
-    )
+    others = jnp.where(again, jnp.inf, of_cols[1].cost)
+    costs = jnp.concatenate([of_cols[0].cost, others], axis=1)
     k_of_cols = rows.shape[1]
 
     order = _argsort(rows.ravel())

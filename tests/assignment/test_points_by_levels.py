@@ -245,7 +245,10 @@ def test_distances_that_are_infinite(on_the_cpu):
             for near in (near_x, near_y)
         )
         x, y = x[:200].astype(np.float32), y.astype(np.float32)
-        res, solved = levels.solve(jnp.asarray(x), jnp.asarray(y), metric="sqeuclidean")
+        x, y = jnp.asarray(x), jnp.asarray(y)
+        res, solved = levels.solve(x, y, metric="sqeuclidean")
+        status = levels.with_status(res, solved).status
+        assert status == (jm.Status.OPTIMAL if solved else jm.Status.TIME_LIMIT)
         if solved:
             assert jm.check_assignment_points(x, y, res).optimal
 

@@ -108,7 +108,7 @@ def test_finds_the_best_columns(library, metric, dtype, dims):
 
 
 def test_near_columns_save_time_alone(library):
-    """Any columns may be called near: far ones, absent ones, one and the same."""
+    """The result does not depend on them: on far ones, absent ones, or more than k."""
     rng = np.random.default_rng(0)
     x, y = (rng.random((size, 2)).astype(np.float32) for size in (30, 600))
     price, k = rng.random(600), 4
