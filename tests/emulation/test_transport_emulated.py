@@ -456,6 +456,23 @@ def test_many_holdings(library):
     assert (counts[:, 0] > 150).all()
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_duals_without_mass(library, turned, blocks):
+    """The greatest ones that the duals of the other side allow."""
+    random, supply, demand = integers(19, 1, 700, 9, 1)
+    cost = random.random((1, 700, 9)).astype(np.float32)
+    demand[:, [0, 4, 8]] = 0
+    demand[:, 1] += supply.sum() - demand.sum()
+    supply[:, -3:], supply[:, 5] = 0, supply[:, 5] + supply[:, -3:].sum()
+    if turned:
+        cost, supply, demand = cost.swapaxes(-1, -2), demand, supply
+    res, _ = assert_as_on_cpu(library, cost, supply, demand, seeds=(0, 1), blocks=blocks)
+    allowed = cost[0].astype(np.float64) - res.row_dual[0, :, None]
+    free = demand[0] == 0
+    np.testing.assert_allclose(res.col_dual[0, free], allowed[:, free].min(0), rtol=1e-12)
+
+
 def test_teams_of_blocks(library):
     """The bits do not depend on the number of blocks."""
     from benchmarks.assignment.families import FAMILIES

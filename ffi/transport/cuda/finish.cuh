@@ -117,19 +117,32 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
   team.each(p.n, [&](int64_t i) {
     if (c.supply[i] > 0) w.row_dual[i] = double(w.price[i]) * per_unit;
   });
+  // First, col_dual has the bits of the dual of a column without demand.
+  auto* const bits = reinterpret_cast<unsigned long long*>(w.col_dual);
+  team.each(p.m, [&](int64_t j) { bits[j] = ordered_bits(kFar); });
+  team.sync();
+  // A warp handles a part of the rows of a column without demand.
+  constexpr int64_t kPart = 8 * kWarpSize;
+  const int64_t parts = empty ? 0 : (p.n + kPart - 1) / kPart;
+  team.each_by_warp(p.m * parts, [&](int64_t k) {
+    const int64_t j = k / parts, first = k % parts * kPart;
+    if (c.demand[j] > 0 || !c.has_col(j)) return;
+    double least = kFar;
+    for (int64_t i = first + team.lane(); i < min(first + kPart, p.n); i += kWarpSize) {
+      if (c.supply[i] == 0) continue;
+      least = fmin(least, difference_below(c.mapped(c.raw(i, j)), w.row_dual[i]));
+    }
+    const uint64_t key = warp_least(ordered_bits(least));
+    if (team.lane() == 0) atomicMin(&bits[j], (unsigned long long)(key));
+  });
   team.sync();
   team.each(p.m, [&](int64_t j) {
     if (c.demand[j] > 0) {
       w.col_dual[j] = double(w.price[p.n + j]) * per_unit;
-      return;
+    } else {
+      const double least = from_ordered_bits(uint64_t(bits[j]));
+      w.col_dual[j] = least < kFar ? dual_below(p, least) : 0;
     }
-    double least = kFar;
-    for (int64_t i = 0; i < p.n && c.has_col(j) && !empty; ++i) {
-      if (c.supply[i] > 0) {
-        least = fmin(least, difference_below(c.mapped(c.raw(i, j)), w.row_dual[i]));
-      }
-    }
-    w.col_dual[j] = least < kFar ? dual_below(p, least) : 0;
   });
   team.sync();
   team.each_by_warp(p.n, [&](int64_t i) {
@@ -139,9 +152,7 @@ __device__ double write_duals(Team team, const C& c, const Workspace& w, bool em
       if (!c.has_col(j)) continue;
       least = fmin(least, difference_below(c.mapped(c.raw(i, j)), w.col_dual[j]));
     }
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      least = fmin(least, __shfl_xor_sync(kAllLanes, least, step));
-    }
+    least = from_ordered_bits(warp_least(ordered_bits(least)));
     if (team.lane() == 0) w.row_dual[i] = least < kFar ? dual_below(p, least) : 0;
   });
   team.sync();
