@@ -456,6 +456,24 @@ def test_many_holdings(library):
     assert (counts[:, 0] > 150).all()
 
 
+def test_dummies_do_not_set_the_scale(library):
+    """Each row has a dummy column at cost 0. Bids as small as that would take 100 times as many."""
+    random, (n, m) = np.random.default_rng(18), (90, 70)
+    cost = np.zeros((1, n + 1, m + 1), np.float32)
+    cost[:, :n, :m] = random.random((1, n, m))
+    cost[:, n, m] = np.inf
+    supply, demand = (
+        np.append(random.dirichlet(np.ones(k)), 0)[None].astype(np.float32) for k in (n, m)
+    )
+    moved = np.full(1, 0.7, np.float32)
+    res, counts = solve(library, cost, supply, demand, moved=moved)
+    with x64(True):
+        pairs = (jnp.asarray(x) for x in (cost[:, :n, :m], supply[:, :n], demand[:, :m]))
+        expected = to_numpy(jm.solve_transport(*pairs, partial=moved))
+    np.testing.assert_allclose(res.cost, expected.cost, rtol=1e-6)
+    assert (res.status == jm.Status.OPTIMAL).all() and (counts[:, 0] < 20 * n).all()
+
+
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("turned", [False, True])
 def test_duals_without_mass(library, turned, blocks):
