@@ -240,7 +240,12 @@ struct Ascent {
       off += __shfl_xor_sync(kAllLanes, off, half);
     }
     team.sync_block();
-    solve(matrix, x, m);
+    if (m <= kWarpSize) {
+      if (team.warp_of_block() == 0) solve_in_warp(matrix, x, m);
+      team.sync_block();
+    } else {
+      solve(matrix, x, m);
+    }
     for (int32_t k = team.lane(); k < m; k += kWarpSize) most = fmaxf(most, fabsf(x[k]));
     most = warp_most(most);
     const float scaled =
@@ -259,6 +264,29 @@ struct Ascent {
   // rounding has made it smaller.
   __device__ static float pivot(const float* matrix, int32_t p) {
     return fmaxf(matrix[entry(p, p)], kLeastPivot);
+  }
+
+  // solve() for at most 32 unknowns, without barriers of the block (Gauss-Jordan). Lane i has row i
+  // in registers. They move by one place in each step, so that the pivot's column is always first.
+  __device__ void solve_in_warp(const float* matrix, float* x, int32_t m) const {
+    const int32_t i = team.lane();
+    float row[kWarpSize], right = i < m ? x[i] : 0, own_pivot = 1;
+#pragma unroll
+    for (int32_t j = 0; j < kWarpSize; ++j) {
+      row[j] = i < m && j < m ? matrix[entry(max(i, j), min(i, j))] : 0;
+    }
+    for (int32_t p = 0; p < m; ++p) {
+      const float pivot = fmaxf(__shfl_sync(kAllLanes, row[0], p), kLeastPivot);
+      const float factor = i == p ? 0 : row[0] / pivot;
+      own_pivot = i == p ? pivot : own_pivot;
+      right -= factor * __shfl_sync(kAllLanes, right, p);
+#pragma unroll
+      for (int32_t j = 1; j < kWarpSize; ++j) {
+        row[j - 1] = row[j] - factor * __shfl_sync(kAllLanes, row[j], p);
+      }
+      row[kWarpSize - 1] = 0;
+    }
+    if (i < m) x[i] = right / own_pivot;
   }
 
   // Solves a system with a positive definite matrix, by elimination and substitution.
