@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,13 @@ def ortools_flow(edges: np.ndarray, n: int, capacity: np.ndarray) -> float:
 
 
 def _known(**solvers: tuple[str, Peer]) -> dict[str, Peer]:
-    """Those whose package is installed."""
-    return {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
+    """Those whose module is installed. It is imported here, so that no time includes that."""
+    found = {}
+    for name, (module, solve) in solvers.items():
+        with suppress(ImportError):
+            import_module(module)
+            found[name] = solve
+    return found
 
 
 ASSIGNMENT = _known(scipy=("scipy", scipy_assignment), lapx=("lap", lapx_assignment))
@@ -101,4 +107,4 @@ TRANSPORT = _known(POT=("ot", pot_transport))
 ASSIGNMENT_OF_POINTS = _known(scipy=("scipy", scipy_assignment_of_points))
 CAPACITIES = _known(POT=("ot", pot_capacities))
 TRANSPORT_OF_POINTS = _known(POT=("ot", pot_transport_of_points))
-FLOW = _known(scipy=("scipy", scipy_flow), ortools=("ortools", ortools_flow))
+FLOW = _known(scipy=("scipy", scipy_flow), ortools=("ortools.graph.python.max_flow", ortools_flow))
