@@ -25,8 +25,8 @@ struct Plan {
   __device__ int32_t sort() const {
     team.sync();
     const int32_t arcs = count();
-    const int32_t few = 4 * team.block_threads();
-    if (arcs <= few || !sort_by_counting(arcs)) sort_bitonic(arcs);
+    constexpr int32_t kFew = 256;  // arcs that sort_bitonic() sorts as fast
+    if (arcs <= kFew || !sort_by_counting(arcs)) sort_bitonic(arcs);
     return arcs;
   }
 
