@@ -23,6 +23,7 @@ _IN_BOTH = (
     "jaxmatch_grid_cut",
     "jaxmatch_k_best",
     "jaxmatch_matching",
+    "jaxmatch_nearest",
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
     "jaxmatch_perturbed_jvp",
@@ -41,7 +42,7 @@ _ON_CPU = (
     "jaxmatch_near_assignment",
     "jaxmatch_noise",
 )
-_ON_CUDA = ("jaxmatch_near_pairs", "jaxmatch_nearest")
+_ON_CUDA = ("jaxmatch_near_pairs",)
 _TARGETS = {"cpu": (*_IN_BOTH, *_ON_CPU), "CUDA": (*_IN_BOTH, *_ON_CUDA)}
 
 # Exported functions that are not targets.

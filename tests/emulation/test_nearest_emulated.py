@@ -7,10 +7,10 @@ import ctypes
 import emulated
 import numpy as np
 import pytest
+from nearest_truth import METRICS, assert_nearest, distances
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
-METRICS = ["sqeuclidean", "euclidean", "l1", "cosine"]
 _ptr, _long = ctypes.c_void_p, ctypes.c_int64
 
 
@@ -54,44 +54,11 @@ def found(library, x, y, price, near, k, metric, lanes, seed=0):
     return tuple(arrays[name] for name in results)
 
 
-def distances(x, y, metric):
-    """In float64, coordinate by coordinate, rounded to the type of the points."""
-    total = np.zeros((len(x), len(y)))
-    for a, b in zip(x.astype(np.float64).T, y.astype(np.float64).T, strict=True):
-        a, b = a[:, None], b[None]
-        if metric == "cosine":
-            total = total + a * b
-        else:
-            total = total + (np.abs(a - b) if metric == "l1" else (a - b) * (a - b))
-    total = np.sqrt(total) if metric == "euclidean" else total
-    with np.errstate(over="ignore"):
-        return (1 - total if metric == "cosine" else total).astype(x.dtype)
-
-
-def pair_hash(row, cols):
-    """As in ffi/assignment/pair_hash.h."""
-    mixed = (row * 0x9E3779B1 & 0xFFFFFFFF) ^ (cols * 0x85EBCA77 & 0xFFFFFFFF)
-    return (mixed * 0xC2B2AE3D & 0xFFFFFFFF) >> 8
-
-
 def check(library, x, y, price, k, metric, lanes, near=None, seed=0):
     if near is None:
         near = np.arange(k) + np.zeros((len(x), 1), int)
     out = found(library, x[None], y[None], price[None], near[None], k, metric, lanes, seed)
-    col, cost, reduced, known = (a[0] for a in out)
-    all_costs = distances(x, y, metric)
-    slack = all_costs.astype(np.float64) - price.astype(np.float64)
-    for i in range(len(x)):
-        best = np.lexsort((pair_hash(i, np.arange(len(y))), slack[i]))[:k]
-        best = best[slack[i][best] < np.inf]
-        assert col[i, : len(best)].tolist() == best.tolist()
-        assert cost[i, : len(best)].tolist() == all_costs[i, best].tolist()
-        if len(best):
-            assert reduced[i] == np.nanmin(slack[i]).astype(price.dtype)
-            assert (col[i, len(best) :] == best[-1]).all()
-    there = (near[:, 0] >= 0) & (near[:, 0] < len(y))
-    own = all_costs[np.arange(len(x)), np.where(there, near[:, 0], 0)]
-    assert np.array_equal(known, np.where(there, own, np.inf).astype(x.dtype))
+    assert_nearest((a[0] for a in out), x, y, price, near, k, metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)

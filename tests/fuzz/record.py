@@ -23,6 +23,8 @@ import jax.numpy as jnp  # noqa: E402
 from sharded_helpers import sharded  # noqa: E402
 
 import jaxmatch as jm  # noqa: E402
+from jaxmatch._assignment_points.nearest import nearest  # noqa: E402
+from jaxmatch._common.result import result_float  # noqa: E402
 from jaxmatch._ffi import call as calls  # noqa: E402
 from jaxmatch.estimators import Perturbed  # noqa: E402
 
@@ -94,6 +96,7 @@ def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield from _masses(rng)
     yield from _capacities(np.random.default_rng(1))
     yield from _points(rng)
+    yield from _nearest(np.random.default_rng(2))
     yield from _sharded(rng)
     yield from _learning(cost, masks)
 
@@ -165,6 +168,16 @@ def _points(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     leave = np.ones(5, np.float32)
     yield lambda: jm.solve_assignment_points(x, y, radius=1.0, unmatched_cost=leave)
     yield lambda: jm.solve_assignment_points(x, y, method="core")
+
+
+def _nearest(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    near = rng.integers(-1, 40, (2, 6, 4)).astype(np.int32)
+    for dims, metric in ((2, "sqeuclidean"), (3, "euclidean"), (1, "l1"), (3, "cosine")):
+        x, y = rng.normal(size=(2, 6, dims)), rng.normal(size=(2, 40, dims))
+        price = rng.random((2, 40))
+        for point in (np.float32, np.float64):
+            given = x.astype(point), y.astype(point), price.astype(result_float()), near
+            yield lambda g=given, m=metric: nearest(*g, 3, m)
 
 
 def _sharded(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 from fuzz.calls import run, stored
 
 import jaxmatch as jm
+from jaxmatch._assignment_points.nearest import nearest
 
 
 Problem = tuple[str, Callable[[], Any]]
@@ -45,6 +46,13 @@ def _matchings(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     graph = _of_numpy(jm.BipartiteGraph.from_edges(rows, cols, (n, n)))
     for method in _PARALLEL:
         yield f"{method}, {n} rows", lambda m=method: jm.maximum_bipartite_matching(graph, method=m)
+
+
+def _points(rng: np.random.Generator, n: int) -> Iterator[Problem]:
+    x, y = np.sort(rng.random((2, n, 1), np.float32), axis=1)
+    price, near = 0.1 * rng.random(n), np.zeros((n, 5), np.int32)
+    for metric in ("sqeuclidean", "l1"):
+        yield f"nearest of {n} rows", lambda m=metric: nearest(x, y, price, near, 5, m)
 
 
 def _batches(rng: np.random.Generator) -> Iterator[Problem]:
@@ -94,7 +102,8 @@ def main() -> None:
     jax.monitoring.register_event_duration_secs_listener(_refuse_compilation)
     rng = np.random.default_rng(0)
     n = 300 if given.quick else 2000
-    problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_batches(rng), *_shards()]
+    problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_points(rng, 5 * n)]
+    problems += [*_batches(rng), *_shards()]
     problems += [] if given.threads else [*_alone(rng, n // 2)]
     for name, solve in problems:
         start = time.monotonic()

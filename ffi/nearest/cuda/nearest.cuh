@@ -10,10 +10,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "assignment/pair_hash.h"
 #include "common/cuda/group.cuh"
 #include "common/cuda/warp.cuh"
-#include "common/reals.h"
+#include "nearest/costs.h"
 #include "nearest/operands.h"
 
 namespace jaxmatch::nearest {
@@ -83,66 +82,19 @@ __device__ Real most_of_warp(Real x) {
   return x;
 }
 
-// Whether a row prefers column a to column b, whose reduced cost is the same. Rows that are alike
-// prefer different columns, so that they can all be paired with columns that are alike.
-__device__ inline bool is_preferred(int64_t row, int32_t a, int32_t b) {
-  const int32_t of_a = assignment::pair_hash(uint32_t(row), uint32_t(a));
-  const int32_t of_b = assignment::pair_hash(uint32_t(row), uint32_t(b));
-  return of_a < of_b || (of_a == of_b && a < b);
-}
-
-// The best columns that one lane has found for a row, best first.
-struct Found {
-  double reduced[kMostFound];
-  int32_t col[kMostFound];
-  int count = 0;
-
-  __device__ void insert(int64_t row, double x, int32_t j, int most) {
-    const auto is_better = [&](int than) {
-      return x < reduced[than] || (x == reduced[than] && is_preferred(row, j, col[than]));
-    };
-    if (count == most && !is_better(count - 1)) return;
-    int at = count < most ? count++ : most - 1;
-    for (; at > 0 && is_better(at - 1); --at) {
-      reduced[at] = reduced[at - 1];
-      col[at] = col[at - 1];
-    }
-    reduced[at] = x;
-    col[at] = j;
-  }
-};
-
 template <class Real>
 struct Nearest {
   const NearestProblem& p;
   Tile<Real>& tile;
   int64_t row;  // first row of the group
   int lane, lanes;
-  Found* const found;  // [kRows]
+  Found* const found;  // [kRows], of this lane
   Real own[kRows][kDims], bound[kRows];
 
   static constexpr Real kNever = Real(HUGE_VAL);
 
   __device__ int64_t row_at(int r) const { return row + r < p.n ? row + r : p.n - 1; }
-  // The cost, as in sparse_assignment/point_pairs.h and rounded to the dtype of the points.
-  __device__ static double cost_of(const NearestProblem& p, int64_t i, int64_t j) {
-    double sum = 0;
-    for (int64_t k = 0; k < p.dims; ++k) {
-      const double a = read_real(p.x, p.dtype, i * p.dims + k);
-      const double b = read_real(p.y, p.dtype, j * p.dims + k), apart = a - b;
-      sum += p.metric == Metric::kL1       ? fabs(apart)
-             : p.metric == Metric::kCosine ? a * b
-                                           : apart * apart;
-    }
-    if (p.metric == Metric::kEuclidean) sum = sqrt(sum);
-    if (p.metric == Metric::kCosine) sum = 1 - sum;
-    return p.dtype == Dtype::kF64 ? sum : double(float(sum));
-  }
   __device__ double price(int64_t j) const { return read_real(p.price, p.price_dtype, j); }
-  __device__ static double reduced(const NearestProblem& p, int64_t i, int64_t j) {
-    return cost_of(p, i, j) - read_real(p.price, p.price_dtype, j);
-  }
-
   // A bound below every cost that follows from this sum over the coordinates. The sum has a few
   // roundings, and a cost is rounded to the dtype of the points. Prices are raised by the least
   // cost that is not denormal, and for the cosine by the rounding of its sum, so that relative
@@ -177,7 +129,7 @@ struct Nearest {
       double worst = -HUGE_VAL;
       for (int64_t s = lane; s < p.known; s += lanes) {
         const int32_t j = p.near[i * p.known + s];
-        const double x = uint32_t(j) < uint32_t(p.m) ? reduced(p, i, j) : HUGE_VAL;
+        const double x = uint32_t(j) < uint32_t(p.m) ? reduced_cost(p, i, j) : HUGE_VAL;
         worst = fmax(worst, x < HUGE_VAL ? x : HUGE_VAL);
       }
       for (int step = lanes / 2; step > 0; step /= 2) {
@@ -244,7 +196,7 @@ struct Nearest {
   __device__ __noinline__ static Real include(const NearestProblem& p, Found& best, int64_t i,
                                               int64_t j, Real bound) {
     if (j >= p.m || i >= p.n) return bound;
-    const double x = reduced(p, i, j);
+    const double x = reduced_cost(p, i, j);
     if (!(x < HUGE_VAL)) return bound;
     best.insert(i, x, int32_t(j), int(p.k));
     return best.count < p.k ? bound : fmin(bound, round_up<Real>(best.reduced[p.k - 1]));
@@ -313,7 +265,7 @@ struct Nearest {
       const int32_t known = p.near[i * p.known];
       const bool is_column = uint32_t(known) < uint32_t(p.m);
       write_real(p.known_cost, p.dtype, i, is_column ? cost_of(p, i, known) : HUGE_VAL);
-      write_real(p.reduced, p.price_dtype, i, reduced(p, i, col));
+      write_real(p.reduced, p.price_dtype, i, reduced_cost(p, i, col));
     }
   }
 
