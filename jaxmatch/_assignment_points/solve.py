@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias
 
 from jax import lax
 from jax.sharding import PartitionSpec
@@ -26,15 +26,14 @@ from jaxmatch._assignment_points.near_check import check_near_on_host
 from jaxmatch._assignment_points.near_points import (
     NEAR_METHODS,
     check_near,
-    near_on_host,
     solve_near,
 )
 from jaxmatch._assignment_points.near_problem import as_near_problem
+from jaxmatch._assignment_points.on_host import as_directed_sets, levels_on_host, radius_on_host
 from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
 from jaxmatch._common.blocks import rows_from
 from jaxmatch._common.cost_arguments import as_mask
-from jaxmatch._common.distances import Metric, as_point_sets, directions, distances, recomputed
-from jaxmatch._common.given import all_given, as_given
+from jaxmatch._common.distances import Metric, distances, recomputed
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.place import (
     BY_JAX,
@@ -42,7 +41,6 @@ from jaxmatch._common.place import (
     current_place,
     in_full_precision,
     is_on_cpu,
-    place_of,
 )
 from jaxmatch._common.proof import constant, proof_float
 from jaxmatch._common.result import Assignment
@@ -50,15 +48,10 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._ffi.sizes import most
+from jaxmatch._library.libraries import has_cpu_library
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_JV, _LEVELS = "jonker_volgenant", "levels"
-_OF_NEAR = frozenset(
-    ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
-)
-
+_JV, _LEVELS = "jonker_volgenant", levels.NAME
 # Jonker-Volgenant on the CPU caches computed rows of distances (ffi/assignment/cpu/points.h). If
 # all rows fit the cache, it is faster than `"core"`. Otherwise it computes distances whenever it
 # scans a row, which takes time for each coordinate. So `"auto"` begins with `"core"` if the rows do
@@ -66,54 +59,13 @@ _OF_NEAR = frozenset(
 # Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _COORDINATES_OF_A_SIDE = 15_000
 
-
-def _near_on_host(function: F) -> F:
-    """Decorator: solves problems with a radius directly on this host, outside of a trace."""
-
-    @wraps(function)
-    def call(x: ArrayLike, y: ArrayLike, **options: Any) -> Any:
-        if options.get("radius") is not None:
-            names = {name for name, x in options.items() if x is not None and x is not False}
-            if names <= _OF_NEAR and options.get("method", "auto") == "auto":
-                res = _solve_near_here(x, y, **{name: options[name] for name in names})
-                if res is not None:
-                    return res
-        return function(x, y, **options)
-
-    return call  # type: ignore[return-value]
+Solver: TypeAlias = Callable[..., Assignment]
 
 
-def _solve_near_here(
-    x: ArrayLike,
-    y: ArrayLike,
-    radius: ArrayLike,
-    metric: Metric = "sqeuclidean",
-    unmatched_cost: ArrayLike | None = None,
-    row_mask: ArrayLike | None = None,
-    col_mask: ArrayLike | None = None,
-    method: str = "auto",
-    max_pairs: int | None = None,
-) -> Assignment | None:
-    """Like `solve_assignment_points`, but returns None where JAX must solve the problem."""
-    del method
-    given = all_given(
-        radius=radius, unmatched_cost=unmatched_cost, row_mask=row_mask, col_mask=col_mask
-    )
-    x, y = as_given("x", x), as_given("y", y)
-    place = place_of(x, y, *given, options=("near", metric))
-    if not place.native:
-        return None
-    if max_pairs is not None:
-        as_count("max_pairs", max_pairs)
-    with place.precision():
-        rows, cols, _ = _as_problem(x, y, metric, None, None, place)
-        problem = as_near_problem(rows, cols, *given, place=place)
-        return place.bring_home(near_on_host(problem, metric))
-
-
+@levels_on_host
 @repeated("radius")
 @unchecked
-@_near_on_host
+@radius_on_host
 @in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
 def solve_assignment_points(
     x: ArrayLike,
@@ -147,7 +99,7 @@ def solve_assignment_points(
 
     - `x`, `y`: `[n, d]` and `[m, d]`, the points of rows and columns, in float32 or, under
       `jax_enable_x64` or as NumPy arrays, float64. Each side has up to 2^18 − 1 points; by
-      `"levels"` on a GPU up to 2^24 − 1, see [Methods][point-methods]; with `radius` up to 2^30.
+      `"levels"` up to 2^24 − 1, see [Methods][point-methods]; with `radius` up to 2^30.
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
@@ -199,8 +151,10 @@ def solve_assignment_points(
             f"`method='levels'` takes {levels.TAKES}, and no masks, `maximize`, `time_limit` or "
             f"axes; got {n} and {m} points in {rows.shape[1]} dimensions. Leave out `method`."
         )
-    is_long = max(n, m) > native_large.longest_side()
-    if not (by_levels and method in ("auto", _LEVELS)) or (is_long and is_on_cpu(rows)):
+    by_levels &= method in ("auto", _LEVELS)
+    # The twin, which runs where there is no library, stores all costs.
+    has_room = max(n, m) <= native_large.longest_side() or not is_on_cpu(rows)
+    if not by_levels or not (has_room or has_cpu_library()):
         name = "core" if method in ("auto", _LEVELS) else method
         check_partition(partition, n, m, rows.dtype, name, methods)
     row_mask = as_mask("row_mask", row_mask, (n,))
@@ -341,13 +295,11 @@ def _as_problem(
     place: Place = BY_JAX,
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
     """Points of one dtype (unit vectors for the cosine), and their partition."""
-    rows, cols = as_point_sets(x, y, metric, "solve_assignment", place)
+    rows, cols = as_directed_sets(x, y, metric, place)
     if row_axis is None and col_axis is None:
         partition = Partition(None, True, None)
     else:
         partition = partition_of(rows if row_axis is not None else cols, row_axis, col_axis)
-    if metric == "cosine":
-        rows, cols = directions(rows), directions(cols)
     return rows, cols, partition
 
 
@@ -400,21 +352,30 @@ def _solve(
 
     is_long = max(sides) > native_large.longest_side()
 
-    def by_levels(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
-        x, y = points
-        res, solved = levels.solve(x.T, y.T, metric=metric)
-        if is_long:
-            return levels.with_status(res, solved)
-        return lax.cond(solved, lambda: res, lambda: on_one_device(points, *masks))
+    def by_levels(platform: levels.Platform, otherwise: Solver) -> Solver:
+        def solve(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
+            x, y = points
+            res, solved = levels.solve(x.T, y.T, metric=metric, platform=platform)
+            if is_long:
+                return levels.with_status(res, solved)
+            return lax.cond(solved, lambda: res, lambda: otherwise(points, *masks))
+
+        return solve
 
     cpu = cuda = None
     if partition.axis is None and method in ("auto", _JV, _LEVELS):
         cores = method != _JV and _begins_with_cores(*sides, x.dtype.itemsize, x.shape[1])
         cpu = core_first if cores and not is_long else row_by_row
     plain = row_mask is None and col_mask is None and not maximize and time_limit is None
-    pays = is_long or (plain and levels.pay(*sides, x.shape[1]))
-    if partition.axis is None and (method == _LEVELS or (method == "auto" and pays)):
-        cuda = by_levels
+
+    def takes_levels(platform: levels.Platform) -> bool:
+        pays = is_long or (plain and levels.pay(*sides, x.shape[1], platform))
+        return partition.axis is None and (method == _LEVELS or (method == "auto" and pays))
+
+    if takes_levels("cpu"):
+        cpu = by_levels("cpu", cpu or on_one_device)
+    if takes_levels("cuda"):
+        cuda = by_levels("cuda", on_one_device)
     method = "core" if method in ("auto", _LEVELS) else method
     if partition.axis is None and method in native_large.LARGE_METHODS:
         cpu, cuda = cpu or on_one_device, cuda or on_one_device

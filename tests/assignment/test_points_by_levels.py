@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import jaxmatch as jm
-from jaxmatch._assignment_points import levels
+from jaxmatch._assignment_points import levels, on_host
+from jaxmatch._assignment_points.curve import orders_along_curve
+from jaxmatch._assignment_points.nearest import Nearest
+from jaxmatch._assignment_points.pair_graph import Near, pair_graph
 from jaxmatch._common.distances import directions, distances
 from jaxmatch._library import libraries
 
@@ -18,40 +23,19 @@ METRICS = ["sqeuclidean", "euclidean", "l1", "cosine"]
 
 
 @pytest.fixture
-def on_the_cpu(monkeypatch):
-    """The same program with other solvers for its parts, and small enough to be quick."""
-
-    def nearest(x, y, price, near, k, metric):
-        cost = distances(
-            x[:, None].astype(jnp.float64), y[None].astype(jnp.float64), metric
-        ).astype(x.dtype)
-        slack = cost.astype(price.dtype) - price[None]
-        # Rows that are alike prefer different columns, as in ffi/nearest/cuda/nearest.cuh.
-        rows, cols = (jnp.arange(size, dtype=jnp.uint32) for size in cost.shape)
-        mixed = (rows * 0x9E3779B1)[:, None] ^ (cols * 0x85EBCA77)[None]
-        col = jnp.lexsort((mixed * 0xC2B2AE3D >> 8, slack), axis=1)[:, :k].astype(jnp.int32)
-        picked = jnp.take_along_axis(cost, col, axis=1)
-        own = jnp.take_along_axis(cost, near[:, :1], axis=1)[:, 0]
-        return levels.Nearest(col, picked, slack.min(1), own)
-
-    def sparse(graph, cost, *, edge=None, platform, **options):
-        del edge, platform
-        known = jnp.repeat(
-            jnp.arange(graph.shape[0]), jnp.diff(graph.row_ptr), total_repeat_length=cost.shape[-1]
-        )
-        order = jnp.lexsort((cost, graph.col_ind, known))
-        graph = jm.BipartiteGraph(
-            graph.row_ptr, graph.col_ind[order], *(getattr(graph, a) for a in _OTHERS)
-        )
-        return on_cpu(graph, cost[order], platform="cpu", **options)
-
-    on_cpu = levels.sparse_assignment
-    monkeypatch.setattr(levels, "nearest", nearest)
-    monkeypatch.setattr(levels, "sparse_assignment", sparse)
-    monkeypatch.setattr(levels, "_DENSE", 60)
+def small(monkeypatch):
+    """Small problems have levels, too."""
+    monkeypatch.setitem(levels._DENSE, "cpu", 60)
 
 
-_OTHERS = ("col_ptr", "row_ind", "num_rows", "num_cols")
+def solve(x, y, metric="sqeuclidean", compiled=False):
+    """By NumPy and native calls, or in a program of XLA."""
+    by_levels = partial(levels.solve, metric=metric, platform="cpu")
+    res, solved = jax.jit(by_levels)(x, y) if compiled else by_levels(np.asarray(x), np.asarray(y))
+    assert {type(a) for a in jax.tree.leaves(res)} <= (
+        {type(jnp.zeros(()))} if compiled else {np.ndarray, np.float32, np.float64}
+    )
+    return res, solved
 
 
 def draw(name, n, m, dims, rng):
@@ -89,10 +73,10 @@ def draw(name, n, m, dims, rng):
         ("equal", (277, 278), 2),
     ],
 )
-def test_is_optimal(on_the_cpu, name, sides, dims):
+def test_is_optimal(small, name, sides, dims):
     x, y = draw(name, *sides, dims, np.random.default_rng([*sides, dims]))
     x, y = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
-    res, solved = levels.solve(x, y, metric="sqeuclidean")
+    res, solved = solve(x, y)
     assert solved
     assert res.cost.dtype == jnp.float32
     cost = np.asarray(distances(x[:, None], y[None], "sqeuclidean"), np.float64)
@@ -104,14 +88,24 @@ def test_is_optimal(on_the_cpu, name, sides, dims):
     assert check.gap <= 1e-5 * abs(float(res.cost)) + 1e-6
 
 
+@pytest.mark.parametrize("sides", [(503, 503), (301, 422), (611, 260)])
+def test_a_program_finds_the_same(small, sides):
+    x, y = draw("clusters", *sides, 2, np.random.default_rng(7))
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    (res, solved), (other, also) = solve(x, y), solve(x, y, compiled=True)
+    assert solved and also
+    assert np.isclose(res.cost, other.cost, rtol=1e-6)
+    assert jm.check_assignment_points(x, y, other).optimal
+
+
 @pytest.mark.parametrize("metric", METRICS[1:])
-def test_other_metrics(on_the_cpu, metric):
+def test_other_metrics(small, metric):
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
         x, y = (jnp.asarray(rng.random((400, 3)) - 0.5) for _ in range(2))
         if metric == "cosine":
             x, y = directions(x), directions(y)
-        res, solved = levels.solve(x, y, metric=metric)
+        res, solved = solve(x, y, metric)
         assert solved
         assert res.cost.dtype == jnp.float64
         check = jm.check_assignment_points(x, y, res, metric=metric)
@@ -125,9 +119,11 @@ def test_points_along_the_curve():
     for dims, most in ((1, 0.01), (2, 0.08), (3, 0.2)):
         x = jnp.asarray(rng.random((2000, dims)), jnp.float32)
         with jax.enable_x64(True):
-            order, same = levels._orders(x, x)
+            order, same = orders_along_curve(x, x)
+            again = orders_along_curve(*[np.asarray(x)] * 2)[0]
         assert np.array_equal(np.sort(order), np.arange(2000))
         assert np.array_equal(order, same)
+        assert np.array_equal(order, again)
         step = np.linalg.norm(np.diff(np.asarray(x)[order], axis=0), axis=1)
         assert np.quantile(step, 0.99) < most
 
@@ -137,8 +133,17 @@ def test_a_point_far_away_leaves_the_order_of_the_others(dims, far):
     x = np.random.default_rng(1).random((2000, dims))
     x[77] = far
     with jax.enable_x64(True):
-        order, _ = levels._orders(jnp.asarray(x), jnp.asarray(x))
+        order, _ = orders_along_curve(jnp.asarray(x), jnp.asarray(x))
     step = np.linalg.norm(np.diff(x[np.asarray(order)], axis=0), axis=1)
+    assert np.quantile(step, 0.9) < 0.2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_point_without_a_place_leaves_the_order_of_the_others(bad):
+    x = np.random.default_rng(1).random((2000, 2))
+    x[77, 1] = bad
+    order, _ = orders_along_curve(x, x)
+    step = np.linalg.norm(np.diff(x[order[order != 77]], axis=0), axis=1)
     assert np.quantile(step, 0.9) < 0.2
 
 
@@ -158,22 +163,22 @@ def test_a_pair_comes_once():
     """The graph lists a row's pair first, and forbids what comes again."""
 
     def near(cols, of_cols):
-        rows = levels.Nearest(
+        rows = Nearest(
             jnp.array(cols, jnp.int32),
             jnp.array(cols, jnp.float32) + 1,
             jnp.zeros(2),
             jnp.array([2.0, 5.0]),
         )
-        cols = levels.Nearest(
+        cols = Nearest(
             jnp.array(of_cols, jnp.int32)[:, None],
             jnp.array(of_cols, jnp.float32)[:, None] + 7,
             jnp.zeros(3),
             jnp.zeros(3),
         )
-        return levels._Near(rows, cols)
+        return Near(rows, cols)
 
     pair = jnp.array([1, 2], jnp.int32)
-    graph, cost, edge = levels._graph(
+    graph, cost, edge = pair_graph(
         pair, (near([[0, 1], [1, 0]], [0, 0, 1]), near([[2, 0], [0, 1]], [1, 0, 0]))
     )
     assert graph.row_ptr.tolist() == [0, 9, 16]
@@ -203,6 +208,50 @@ def test_many_points_go_by_levels_on_cuda(size, monkeypatch):
     assert ("@jaxmatch_nearest(" in lowered.as_text()) == (size > 2**18)
 
 
+@pytest.mark.parametrize("size", [4000, 2**18 + 3])
+def test_many_points_go_by_levels_on_the_cpu(size):
+    def text(x, **options):
+        solve = partial(jm.solve_assignment_points, **options)
+        return jax.jit(solve).trace(x, x).lower(lowering_platforms=("cpu",)).as_text()
+
+    x = jax.ShapeDtypeStruct((size, 2), jnp.float32)
+    assert "@jaxmatch_nearest(" in text(x)
+    assert "@jaxmatch_nearest(" not in text(jax.ShapeDtypeStruct((3000, 2), jnp.float32))
+    few = jax.ShapeDtypeStruct((1025, 2), jnp.float32)
+    assert "@jaxmatch_nearest(" in text(few, method="levels")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_arrays_at_hand_are_not_compiled(metric, monkeypatch):
+    monkeypatch.setattr(levels, "_PAYS", {"cpu": 1300, "cuda": 1300})
+    rng = np.random.default_rng(METRICS.index(metric))
+    x, y = rng.random((1500, 2)) - 0.5, rng.random((1600, 2)) - 0.5
+    compiled = []
+    with jax.log_compiles(False):
+        monkeypatch.setattr(jax, "jit", compiled.append)
+        for a, b in ((x, y), (y.astype(np.float32), x.astype(np.float32))):
+            res = jm.solve_assignment_points(a, b, metric=metric)
+            assert res.status == jm.Status.OPTIMAL
+            assert isinstance(res.cost, np.ndarray) and res.cost.dtype == a.dtype
+            assert jm.check_assignment_points(a, b, res, metric=metric).optimal
+    res = jm.solve_assignment_points(jnp.asarray(x), jnp.asarray(y), metric=metric)
+    assert isinstance(res.cost, jax.Array)
+    assert not compiled
+
+
+def test_points_at_hand_that_have_no_solution(monkeypatch):
+    x = np.random.default_rng(0).random((1100, 2)).astype(np.float32)
+    for bad, status in ((np.nan, jm.Status.INVALID_COST), (np.inf, jm.Status.INFEASIBLE)):
+        y = x.copy()
+        y[17, 1] = bad
+        for take in (np.asarray, jnp.asarray):
+            res = jm.solve_assignment_points(take(x), take(y), method="levels")
+            assert res.status == status
+            assert (res.col4row == -1).all()
+    monkeypatch.setattr(on_host.native_large, "longest_side", lambda: 1000)
+    assert jm.solve_assignment_points(x, y).status == jm.Status.TIME_LIMIT
+
+
 def test_what_levels_do_not_take():
     def refused(size, dims=2, **options):
         x = jax.ShapeDtypeStruct((size, dims), jnp.float32)
@@ -210,7 +259,7 @@ def test_what_levels_do_not_take():
             jax.eval_shape(lambda x: jm.solve_assignment_points(x, x, **options), x)
         return str(error.value)
 
-    assert "got 4096 and 4096 points in 2 dimensions" in refused(4096, method="levels")
+    assert "got 1024 and 1024 points in 2 dimensions" in refused(1024, method="levels")
     assert "in 4 dimensions" in refused(5000, 4, method="levels")
     refused(5000, method="levels", maximize=True)
     refused(5000, method="levels", time_limit=1.0)
@@ -236,7 +285,7 @@ def test_an_answer_without_a_proof_says_so():
         assert np.isnan(res.cost) if code == status else res.cost == res.gap == np.inf
 
 
-def test_distances_that_are_infinite(on_the_cpu):
+def test_distances_that_are_infinite(small):
     """Either the pairs that were tried have an assignment, or all pairs are left to `"core"`."""
     rng = np.random.default_rng(0)
     for near_x, near_y in ((150, 150), (50, 172), (172, 150)):
@@ -245,8 +294,7 @@ def test_distances_that_are_infinite(on_the_cpu):
             for near in (near_x, near_y)
         )
         x, y = x[:200].astype(np.float32), y.astype(np.float32)
-        x, y = jnp.asarray(x), jnp.asarray(y)
-        res, solved = levels.solve(x, y, metric="sqeuclidean")
+        res, solved = solve(x, y)
         status = levels.with_status(res, solved).status
         assert status == (jm.Status.OPTIMAL if solved else jm.Status.TIME_LIMIT)
         if solved:
