@@ -20,7 +20,7 @@ from jaxmatch._assignment.sharded import (
     solve_shards,
 )
 from jaxmatch._assignment.sharded_check import check_shards
-from jaxmatch._assignment_points import levels, native
+from jaxmatch._assignment_points import as_matrix, levels, native
 from jaxmatch._assignment_points.gradient import value_jvp
 from jaxmatch._assignment_points.near_check import check_near_on_host
 from jaxmatch._assignment_points.near_points import (
@@ -86,7 +86,7 @@ def solve_assignment_points(
     """Solve one linear assignment problem between points, without a cost matrix.
 
     The cost of a pair is the distance of its points, computed on demand. Takes one problem at a
-    time; small problems and batches are faster as a matrix.
+    time; batches are faster as a matrix.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
@@ -120,7 +120,8 @@ def solve_assignment_points(
     **Gradient:** of `res.cost`, with respect to the points: the gradient of the sum of the matched
     distances; zero for a Euclidean distance of zero.
 
-    **Time and memory:** native solvers store nothing of size n·m.
+    **Time and memory:** native solvers store nothing of size n·m, except `"auto"` on a GPU up to
+    2^20 pairs, which a matrix makes faster.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
@@ -376,6 +377,9 @@ def _solve(
         cpu = by_levels("cpu", cpu or on_one_device)
     if takes_levels("cuda"):
         cuda = by_levels("cuda", on_one_device)
+    elif partition.axis is None and method == "auto" and time_limit is None:
+        if len(x) * len(y) <= as_matrix.MOST_PAIRS:
+            cuda = partial(as_matrix.solve, metric=metric, maximize=maximize)
     method = "core" if method in ("auto", _LEVELS) else method
     if partition.axis is None and method in native_large.LARGE_METHODS:
         cpu, cuda = cpu or on_one_device, cuda or on_one_device

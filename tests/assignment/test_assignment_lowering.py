@@ -112,3 +112,22 @@ def test_one_call_of_each_solver(on, monkeypatch):
         text = jax.jit(solve).trace(cost, r).lower(lowering_platforms=("cuda",)).as_text()
     calls = re.findall(r"custom_call @(\w+)\(", text)
     assert sorted(calls) == ([CORE, UNITS] if on else [CORE])
+
+
+@pytest.mark.parametrize(
+    "n, options, expected",
+    [
+        (300, {}, (BLOCKS,)),
+        (1024, {}, (BLOCKS, CORE)),
+        (1025, {}, (CORE,)),
+        (300, {"method": "core"}, (CORE,)),
+        (300, {"time_limit": 1.0}, (CORE,)),
+    ],
+    ids=str,
+)
+def test_few_points_are_a_matrix(n, options, expected, monkeypatch):
+    monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
+    solve = partial(jm.solve_assignment_points, **options)
+    points = jax.ShapeDtypeStruct((n, 3), jnp.float32)
+    program = jax.jit(solve).trace(points, points).lower(lowering_platforms=("cuda",)).as_text()
+    assert {*re.findall(r"custom_call @(\w+)\(", program)} == {*expected}

@@ -1,0 +1,41 @@
+"""Assignments between few points on CUDA, as a matrix.
+
+The kernels for points are slower, because they compute a distance on each access.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch._assignment.methods import on_cuda
+from jaxmatch._assignment.problem import AssignmentProblem
+from jaxmatch._common.distances import distances
+from jaxmatch._common.result import Assignment
+from jaxmatch._common.typing import Array, Bool, Float
+
+
+MOST_PAIRS = 2**20  # 4 MB of float32
+
+
+def solve(
+    points: tuple[Float[Array, "d n"], Float[Array, "d m"]],
+    row_mask: Bool[Array, " n"] | None,
+    col_mask: Bool[Array, " m"] | None,
+    *,
+    metric: str,
+    maximize: bool,
+) -> Assignment:
+    """The assignment by the kernels for matrices. Distances are computed in 64 bits, then rounded.
+
+    No argument may have a derivative.
+    """
+    dtype = points[0].dtype
+    with jax.enable_x64(True):
+        x, y = (p.T.astype(jnp.float64) for p in points)
+        cost = distances(x[:, None], y[None], metric).astype(dtype)
+        # An infinite distance forbids a pair, but a point that is not finite is an error.
+        finite = jnp.isfinite(x).all(1)[:, None] & jnp.isfinite(y).all(1)[None]
+        cost = jnp.where(finite, cost, jnp.asarray(jnp.nan, dtype))
+    problem = AssignmentProblem(cost, row_mask, col_mask, None, None)
+    return on_cuda(problem, maximize=maximize)
