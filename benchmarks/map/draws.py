@@ -256,9 +256,9 @@ def grid_cut(rng: Rng) -> Draw:
     noise = float(_pick(rng, [0.2, 0.6, 1.0]))
     r = np.hypot(*(np.indices((n, n)) - n / 2)) < n / 3
     source = np.clip(r + noise * rng.normal(size=(b, n, n)), 0, 1).astype(np.float32)
-    pairwise = np.float32(_pick(rng, [0.1, 0.6]))
-    arrays = (source, 1 - source, pairwise)
-    what = f"disc, noise {noise}, smoothness {pairwise:.1f}, {_text(b, n, n)}"
+    smoothness = float(_pick(rng, [0.1, 0.6]))
+    arrays = (source, 1 - source, np.full((b, 2, n, n), smoothness, np.float32))
+    what = f"disc, noise {noise}, smoothness {smoothness}, {_text(b, n, n)}"
     check = jm.check_grid_cut
     return Draw("grid cut", what, arrays, jm.grid_cut, check, "value", problems=b)
 
