@@ -22,7 +22,7 @@ from tqdm import tqdm
 from benchmarks.common import options, plots, record
 from benchmarks.common.record import Row
 from benchmarks.map.draws import DRAW
-from benchmarks.map.measure import Task, answers, on_the_gpu
+from benchmarks.map.measure import Task, answers, with_gpu
 
 
 LEAST_CORE_MS = 1.0  # below that a call to a GPU is most of the time
@@ -82,12 +82,10 @@ def main() -> None:
     rows: list[Row] = content["rows"]
     count, most = (40, QUICK_ELEMENTS) if args.quick else (args.count, math.inf)
     tasks = [Task(args.seed, k, args.rows, most, args.peers) for k in range(count)]
-    found = tqdm(answers(tasks, args.workers), total=count)
-    for task, answer in zip(tasks, found, strict=True):
+    found = with_gpu(tasks, args.workers) if on_gpu else answers(tasks, args.workers)
+    for answer in tqdm(found, total=count):
         if answer is None:
             continue
-        if on_gpu:
-            on_the_gpu(task, answer)
         rows.append({"gpu/core": None} | answer.row)
         content["summary"] = summary(rows)
         record.write_json(args.out, name, content)  # a run may be cut off

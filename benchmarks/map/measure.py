@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +21,7 @@ from benchmarks.map.draws import Draw, draw
 
 
 OURS = ("gpu_", "core")
+_GPU = threading.Lock()
 
 
 def once(call: Callable[[], Any], least: int = 3, budget: float = 1.0) -> tuple[Any, float]:
@@ -73,9 +76,12 @@ def on_one_core(task: Task) -> Answer | None:
 
 
 def on_the_gpu(task: Task, answer: Answer) -> None:
-    """Sets the time in the row."""
+    """Sets the time in the row. Several threads may draw, compile and check; one at a time uses
+    the GPU."""
     given, (row, values) = task.draw(), answer
-    other, row["gpu_ms"] = timed(jax.jit(given.solve), *jax.device_put(given.arrays), least=3)
+    solve = jax.jit(given.solve).lower(*given.arrays).compile()
+    with _GPU:
+        other, row["gpu_ms"] = timed(solve, *jax.device_put(given.arrays), least=3)
     _compare(given, values, np.asarray(getattr(other, given.value), np.float64), "a GPU")
     check = given.check(*given.arrays, jax.tree.map(np.asarray, other))
     assert np.asarray(check.valid).all(), f"{given.solver}, {given.what}: the GPU's answer"
@@ -94,6 +100,25 @@ def answers(tasks: list[Task], workers: int) -> Iterator[Answer | None]:
         cores.put(core)
     with ProcessPoolExecutor(workers, spawn, _take_a_core, (cores,)) as pool:
         yield from pool.map(on_one_core, tasks)
+
+
+def with_gpu(tasks: list[Task], workers: int) -> Iterator[Answer | None]:
+    """As `answers`, with the time on the GPU."""
+    threads, most_waiting = 4, 8
+
+    def complete(task: Task, answer: Answer | None) -> Answer | None:
+        if answer is not None:
+            on_the_gpu(task, answer)
+        return answer
+
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Answer | None]] = deque()
+        for task, answer in zip(tasks, answers(tasks, workers), strict=True):
+            waiting.append(pool.submit(complete, task, answer))
+            while waiting and (len(waiting) > most_waiting or waiting[0].done()):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _take_a_core(cores: Any) -> None:
