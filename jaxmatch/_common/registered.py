@@ -6,13 +6,28 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 from jax import export
 
 
 T = TypeVar("T")
+
+
+class Fields(NamedTuple):
+    """The names of the fields of a registered class, in the order of the pytree's leaves."""
+
+    arrays: tuple[str, ...]
+    static: tuple[str, ...]
+
+
+_fields: dict[type, Fields] = {}
+
+
+def fields_of(cls: type) -> Fields | None:
+    """The fields of a registered class; None for any other class."""
+    return _fields.get(cls)
 
 
 def registered(cls: type[T]) -> type[T]:
@@ -29,6 +44,8 @@ def registered(cls: type[T]) -> type[T]:
         values = json.loads(data)
         return tuple(values[name] for name in static)
 
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    _fields[cls] = Fields(tuple(x for x in names if x not in static), tuple(static))
     jax.tree_util.register_dataclass(cls)
     with _once():
         export.register_pytree_node_serialization(

@@ -99,13 +99,48 @@ def call_by_plan(plan: Plan, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 
 def _address(x: np.ndarray) -> int:
     try:  # several times as fast as `x.ctypes.data`
-        return ctypes.addressof(ctypes.c_char.from_buffer(x))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # read-only, empty, or of a dtype that buffers cannot export
+        if x.flags.writeable:
+            return ctypes.addressof(ctypes.c_char.from_buffer(x))  # type: ignore[arg-type]
+        return _of_thread.view.address(x)
+    except (BufferError, TypeError, ValueError):  # empty, or of a dtype that buffers cannot export
         return x.ctypes.data
+
+
+class _View(ctypes.Structure):
+    """`Py_buffer` of the stable ABI: what an object tells about its memory."""
+
+    _fields_ = (
+        ("address_", ctypes.c_void_p),
+        ("owner", ctypes.c_void_p),
+        ("bytes", ctypes.c_ssize_t),
+        ("item_bytes", ctypes.c_ssize_t),
+        ("read_only", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("format", ctypes.c_void_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+    def address(self, x: np.ndarray) -> int:
+        """The address of a contiguous array, which may be read-only."""
+        here = ctypes.addressof(self)
+        _get_buffer(x, here, 0)
+        found = self.address_
+        _release_buffer(here)
+        return found or 0
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes, _release_buffer.restype = [ctypes.c_void_p], None
 
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
+        self.view = _View()
         self.message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self.recorded: list[Any] | None = None
 

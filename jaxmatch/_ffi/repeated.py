@@ -10,7 +10,7 @@ program is compiled after many calls of one signature.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxmatch._common import place as places
 from jaxmatch._common.given import BOOLEAN, IN_PLACE
+from jaxmatch._common.registered import fields_of
 from jaxmatch._common.switches import compiled
 from jaxmatch._ffi.host_call import Plan, call_by_plan, recorded_calls
 
@@ -29,6 +30,29 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _MOST_SIGNATURES = 4096
 _STATIC = frozenset([bool, int, str, NoneType])
 _ARRAY = ("array",)  # stands for an array among static arguments
+
+
+class _Object(NamedTuple):
+    """Stands for an object of arrays, such as a graph, among static arguments."""
+
+    kind: type
+    arrays: tuple[str, ...]  # the names of its fields that are arrays
+    static: tuple[tuple[str, Any], ...]  # its other fields
+
+    @classmethod
+    def of(cls, x: Any) -> _Object | None:
+        names = fields_of(type(x))
+        if names is None:
+            return None
+        return cls(type(x), names.arrays, tuple((name, getattr(x, name)) for name in names.static))
+
+    def leaves(self, x: Any) -> list[Any]:
+        return [getattr(x, name) for name in self.arrays]
+
+    def build(self, leaves: Iterator[Any]) -> Any:
+        return self.kind(**{name: next(leaves) for name in self.arrays}, **dict(self.static))
+
+
 _DTYPES = IN_PLACE | BOOLEAN
 
 
@@ -55,7 +79,9 @@ class _Prepared(NamedTuple):
         return result
 
 
-def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
+def repeated(
+    *looked_at: str, unread: frozenset[str] = frozenset(), **unless: str
+) -> Callable[[Function], Function]:
     """Decorator of solvers.
 
     - `looked_at`: arguments whose values the function reads on the host. Calls with one of them are
@@ -63,7 +89,10 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
     - `unless`: maps an argument to its partner. If the argument is given without its partner, the
       function reads its values on the host, so such calls are neither prepared nor compiled.
 
-    Calls with arguments other than plain arrays and options always run the function itself.
+    - `unread`: fields of arguments such as graphs whose values the function never reads.
+
+    Calls with arguments other than plain arrays, registered objects of arrays, and options always
+    run the function itself.
     """
 
     def decorate(function: Function) -> Function:
@@ -76,7 +105,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
             def call(*arrays: Any) -> Any:
                 left = iter(arrays)
-                return function(**{name: next(left) if x is _ARRAY else x for name, x in given})
+                return function(**{name: _filled(x, left) for name, x in given})
 
             call.__name__ = call.__qualname__ = function.__name__
             return compiled()(call)
@@ -88,7 +117,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
 
         def compiled_call(args: Any, kwargs: Any) -> Callable[[list[Any]], Any]:
             given = (dict(zip(names, args, strict=False)) | kwargs).items()
-            run = program(tuple((name, x if type(x) in _STATIC else _ARRAY) for name, x in given))
+            run = program(tuple((name, _emptied(x)) for name, x in given))
             return lambda arrays: run(*arrays)
 
         @wraps(function)
@@ -108,7 +137,7 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
                 if often and kwargs.keys().isdisjoint(looked_at) and not reads(kwargs):
                     known[key] = compiled_call(args, kwargs)
             elif not before and not reads(kwargs):
-                result, prepared = _prepare(function, args, kwargs, arrays)
+                result, prepared = _prepare(function, args, kwargs, arrays, unread)
                 known[key] = prepared or 1
                 return result
             return function(*args, **kwargs)
@@ -116,6 +145,18 @@ def repeated(*looked_at: str, **unless: str) -> Callable[[Function], Function]:
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _emptied(x: Any) -> Any:
+    """The argument without its arrays."""
+    return x if type(x) in _STATIC else _Object.of(x) or _ARRAY
+
+
+def _filled(x: Any, arrays: Iterator[Any]) -> Any:
+    """The argument with these arrays, of which it takes as many as it has."""
+    if x is _ARRAY:
+        return next(arrays)
+    return x.build(arrays) if type(x) is _Object else x
 
 
 def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
@@ -131,32 +172,46 @@ def _signature(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any])
         if kind in _STATIC:
             key.append((kind, x))
             continue
-        if not (kind is np.ndarray or places.is_on_cpu(x)) or x.dtype not in _DTYPES:
-            return None
-        if arrays and type(arrays[0]) is not kind:
-            return None
-        key += (x.shape, x.dtype)
-        arrays.append(x)
+        leaves = [x]
+        if of_arrays := _Object.of(x):
+            key.append(of_arrays)
+            leaves = of_arrays.leaves(x)
+        for leaf in leaves:
+            kind = type(leaf)
+            if not (kind is np.ndarray or places.is_on_cpu(leaf)) or leaf.dtype not in _DTYPES:
+                return None
+            if arrays and type(arrays[0]) is not kind:
+                return None
+            key += (leaf.shape, leaf.dtype)
+            arrays.append(leaf)
     if not arrays or (type(arrays[0]) is np.ndarray and places.default_platform() != "cpu"):
         return None
     return type(arrays[0]), len(args), *kwargs, *key
 
 
 def _prepare(
-    function: Callable[..., Any], args: Any, kwargs: Any, arrays: list[np.ndarray]
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    arrays: list[np.ndarray],
+    unread: frozenset[str],
 ) -> tuple[Any, _Prepared | None]:
     """Runs the function. Returns its result, and a prepared call for later calls, or None.
 
     A prepared call suffices if the function makes one native call, whose operands are exactly the
-    given arrays, and returns the results of this call unchanged.
+    given arrays, apart from `unread` ones, and returns the results of this call unchanged.
     """
     # Each argument gets its own view. The identity of the view tells which operand the argument
     # becomes, even if the caller passes one array twice.
     views = [x.view() for x in arrays]
-    left = iter(views)
+    left, read = iter(views), []
+    for x in (*args, *kwargs.values()):
+        empty = _emptied(x)
+        names = empty.arrays if type(empty) is _Object else [""] * (empty is _ARRAY)
+        read += [name not in unread for name in names]
 
     def view(x: Any) -> Any:
-        return x if type(x) in _STATIC else next(left)
+        return _filled(_emptied(x), left)
 
     args, kwargs = tuple(map(view, args)), {name: view(x) for name, x in kwargs.items()}
     with recorded_calls() as calls:
@@ -170,7 +225,11 @@ def _prepare(
     fields = {
         name: of_results.get(id(x), -1) for name, x in getattr(result, "__dict__", {}).items()
     }
-    if sorted(order) != [*range(len(arrays))] or not fields or -1 in fields.values():
+    if (
+        sorted(order) != [k for k, is_read in enumerate(read) if is_read]
+        or not fields
+        or -1 in fields.values()
+    ):
         return result, None
     return result, _Prepared(
         plan,

@@ -19,6 +19,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Int
 from jaxmatch._ffi.dispatch import Method, by_platform, until_done
+from jaxmatch._ffi.repeated import repeated
 from jaxmatch._matching import native
 from jaxmatch._matching import xla as _xla_matching
 from jaxmatch._matching.by_flow import solve_by_flow
@@ -44,6 +45,7 @@ _Init = Literal["auto", "none", "cheap", "karp_sipser"]
 
 
 @unchecked
+@repeated("steps_per_call", unread=frozenset(["num_rows", "num_cols"]))
 def maximum_bipartite_matching(
     graph: BipartiteGraph,
     *,
