@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "common/cpu/instruction_set.h"
+
 namespace jaxmatch {
 
 // The loops have no early exit, so that they vectorise. They only collect errors; are_below()
@@ -11,14 +13,22 @@ namespace jaxmatch {
 
 inline bool is_non_decreasing(const int32_t* ptr, int64_t first, int64_t last) {
   int32_t falls = 0;
-  for (int64_t i = first; i < last; ++i) falls |= ptr[i + 1] < ptr[i];
+  vectorized([&]() JAXMATCH_VECTORIZED {
+    int32_t found = 0;
+    for (int64_t i = first; i < last; ++i) found |= ptr[i + 1] < ptr[i];
+    falls = found;
+  });
   return !falls;
 }
 
 inline bool are_below(const int32_t* index, int64_t first, int64_t last, int32_t bound) {
   const uint32_t top = uint32_t(bound) - 1;
   uint32_t outside = 0;
-  for (int64_t k = first; k < last; ++k) outside |= uint32_t(index[k]) | (top - uint32_t(index[k]));
+  vectorized([&]() JAXMATCH_VECTORIZED {
+    uint32_t found = 0;
+    for (int64_t k = first; k < last; ++k) found |= uint32_t(index[k]) | (top - uint32_t(index[k]));
+    outside = found;
+  });
   return !(outside >> 31);
 }
 
