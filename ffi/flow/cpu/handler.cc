@@ -20,6 +20,7 @@
 #include "flow/cpu/pseudoflow.h"
 #include "flow/cpu/return_excess.h"
 #include "flow/cpu/setup.h"
+#include "flow/cpu/stencil_flow.h"
 #include "flow/operands.h"
 
 namespace jaxmatch::flow {
@@ -70,9 +71,16 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
   const C* const capacity = o.capacity<C>(b);
   const FlowResults<C, V> out = o.results<C, V>(b);
   const int32_t source = o.sources[b], sink = o.sinks[b];
+  const bool has_ends = source >= 0 && source < g.nodes && sink >= 0 && sink < g.nodes;
+  if constexpr (std::is_same_v<C, int32_t>) {
+    if (o.method == FlowMethod::kAuto && has_ends && source != sink &&
+        solve_by_stencil(g, capacity, source, sink, spread, memory, out)) {
+      return;
+    }
+    memory.reset();
+  }
   if (!is_sound) is_sound = is_sound_network(g, spread, memory);
-  if (!*is_sound || source < 0 || source >= g.nodes || sink < 0 || sink >= g.nodes ||
-      source == sink || !heads_rise(g, source) || !heads_rise(g, sink)) {
+  if (!*is_sound || !has_ends || source == sink || !heads_rise(g, source) || !heads_rise(g, sink)) {
     return write_nothing(g, out, kInvalidGraph);
   }
   std::optional<double> known = std::numeric_limits<double>::infinity();

@@ -49,9 +49,10 @@ bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers,
   const bool exact = numbers.convert(bits, excess, pairwise);
   if (sizeof(I) < sizeof(int64_t) && !exact) return false;
   const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise};
-  Search search(fixed, excess, memory);
+  const auto neighbours = neighbours_in<kArcs>(g.shape, memory);
+  Search search(fixed, neighbours, excess, memory);
   search.run();
-  for (int64_t i = 0; i < n; ++i) side[i] = search.on_source_side(i);
+  search.write_sides(0, n, side);
   return true;
 }
 
@@ -149,11 +150,12 @@ void solve_integers(GridCapacities<T> g, const GridResults<V>& out) {
       g.pairwise = clipped.pairwise();
     }
   }
-  Search search(g, excess, memory);
+  const auto neighbours = neighbours_in<kArcs>(g.shape, memory);
+  Search search(g, neighbours, excess, memory);
   search.run();
   const __int128 value = sums.direct + __int128(search.flow_value());
   if (value > __int128(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
-  for (int64_t i = 0; i < n; ++i) out.side[i] = search.on_source_side(i);
+  search.write_sides(0, n, out.side);
   *out.value = V(value);
   *out.status = kOptimal;
 }

@@ -26,95 +26,45 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include "common/cpu/poll.h"
+#include "grid_cut/cpu/memory.h"
+#include "grid_cut/cpu/neighbours.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
 
-// Memory for one problem, initially zero. A search touches little of it, at random places. Mapping
-// small pages can take longer than the search itself, so a large GridMemory requests huge pages.
-// The system zeroes a page only when it is first touched, whereas HostArena would have to write all
-// pages. Throws std::bad_alloc.
-class GridMemory {
- public:
-  explicit GridMemory(int64_t bytes) : bytes_(size_t(bytes) + kSlack) {
-#if defined(__linux__)
-    base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base_ == MAP_FAILED) throw std::bad_alloc();
-    next_ = align(static_cast<char*>(base_), is_large() ? kHugePage : kLine);
-    if (is_large()) madvise(next_, size_t(bytes), MADV_HUGEPAGE);
-#else
-    base_ = std::calloc(1, bytes_);
-    if (base_ == nullptr) throw std::bad_alloc();
-    next_ = align(static_cast<char*>(base_), kLine);
-#endif
-  }
-  ~GridMemory() {
-#if defined(__linux__)
-    munmap(base_, bytes_);
-#else
-    std::free(base_);
-#endif
-  }
-  GridMemory(const GridMemory&) = delete;
-  GridMemory& operator=(const GridMemory&) = delete;
-
-  template <class T>
-  static int64_t bytes_for(int64_t count) {
-    return int64_t((size_t(count) * sizeof(T) + kLine - 1) / kLine * kLine);
-  }
-  template <class T>
-  T* take(int64_t count) {
-    T* const taken = reinterpret_cast<T*>(next_);
-    next_ += bytes_for<T>(count);
-    return taken;
-  }
-
- private:
-  static constexpr size_t kLine = 64, kHugePage = size_t{1} << 21, kSlack = kHugePage + kLine;
-
-  bool is_large() const { return bytes_ - kSlack >= kHugePage / 2; }
-  static char* align(char* at, size_t to) {
-    return at + (to - reinterpret_cast<uintptr_t>(at) % to) % to;
-  }
-
-  size_t bytes_;
-  void* base_;
-  char* next_;
-};
+// Thrown by a search that exceeds its limit on steps.
+struct TooManySteps {};
 
 // T is the type of excess and flow. `excess` is the capacity from the source minus the capacity to
-// the sink for each cell, in the units of `capacities`.
+// the sink for each cell, in the units of `capacities`. Of the shape in `capacities`, only the
+// number of cells matters.
 template <int kArcs, class T>
 class GridSearch {
  public:
-  GridSearch(const GridCapacities<T>& capacities, T* excess, GridMemory& memory)
+  GridSearch(const GridCapacities<T>& capacities, const Neighbours<kArcs>& neighbours, T* excess,
+             GridMemory& memory)
       : capacities_(capacities),
-        shape_(capacities.shape),
-        n_(shape_.cells()),
+        n_(capacities.shape.cells()),
         excess_(excess),
+        exists_(neighbours.exists),
         node_(memory.take<uint8_t>(n_)),
-        exists_(memory.take<uint8_t>(n_)),
         label_(memory.take<int32_t>(n_)),
         flow_(memory.take<T>(n_ * kHalf)) {
-    for (int k = 0; k < kArcs; ++k) offset_[k] = int32_t(shape_.offset(grid_step<kArcs>(k)));
+    std::copy_n(neighbours.offset, kArcs, offset_);
   }
 
-  // Bytes of GridMemory that a search of n cells takes.
+  // Bytes of GridMemory that a search of n cells and its neighbours take.
   static int64_t bytes(int64_t n) {
     return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
            GridMemory::bytes_for<T>(n * kHalf);
   }
 
-  void run() {
-    mark_arcs();
+  // Throws TooManySteps after about `most_steps` looks at arcs.
+  void run(int64_t most_steps = INT64_MAX) {
+    steps_left_ = most_steps;
     plant_roots();
     Forest &source = forest_[kSource], &sink = forest_[kSink];
     while (!source.now.empty() && !sink.now.empty()) {
@@ -131,7 +81,12 @@ class GridSearch {
   // The value of the flow modulo 2^64. If capacities were floats, it may exceed 2^64 units, but
   // then it is not used.
   uint64_t flow_value() const { return value_; }
-  bool on_source_side(int64_t cell) const { return tree(cell) == kSource; }
+  // Sets side[i] for the cells first .. last - 1.
+  void write_sides(int64_t first, int64_t last, bool* side) const {
+    for (int64_t i = first; i < last; ++i) side[i] = tree(i) == kSource;
+  }
+  // [arcs / 2, cells], net flow in directions k < arcs / 2.
+  const T* flow() const { return flow_; }
 
  private:
   static constexpr int kHalf = kArcs / 2;
@@ -174,26 +129,6 @@ class GridSearch {
   template <Tree kTree>
   int64_t inward(int64_t i, int k) const {
     return kTree == kSource ? residual(i + offset_[k], opposite<kArcs>(k)) : residual(i, k);
-  }
-
-  // For each cell, sets the bits of the directions in which it has a neighbour.
-  void mark_arcs() {
-    int64_t i = 0;
-    for (int z = 0; z < shape_.depth; ++z) {
-      for (int y = 0; y < shape_.height; ++y, i += shape_.width) {
-        const auto at = [&](int x) {
-          int bits = 0;
-          for (int k = 0; k < kArcs; ++k) {
-            const GridStep s = grid_step<kArcs>(k);
-            bits |= int(shape_.holds(z + s.z, y + s.y, x + s.x)) << k;
-          }
-          return uint8_t(bits);
-        };
-        std::memset(&exists_[i], at(1), size_t(shape_.width));
-        exists_[i] = at(0);
-        exists_[i + shape_.width - 1] = at(shape_.width - 1);
-      }
-    }
   }
 
   void plant_roots() {
@@ -247,7 +182,7 @@ class GridSearch {
     Forest& forest = forest_[kTree];
     const auto is_here = [&] { return tree(i) == kTree && label_[i] == forest.level; };
     if (!is_here()) return;  // the cell has changed its level or forest since it was listed
-    poll_.after(4 * kArcs);
+    count_steps(kArcs);
     for (int k = 0; k < kArcs; ++k) {
       if (!has_arc(i, k)) continue;
       const int64_t j = i + offset_[k];
@@ -271,7 +206,6 @@ class GridSearch {
   // Augments along the path from the root of `from` to the root of its neighbour in direction k,
   // and repairs the forests.
   void augment(int64_t from, int k) {
-    poll_.after(64);
     const int64_t to = from + offset_[k];
     int64_t d = residual(from, k), top = from, bottom = to;
     for (int p; (p = parent(top)) != kRoot; top += offset_[p]) {
@@ -281,9 +215,10 @@ class GridSearch {
       d = std::min(d, inward<kSink>(bottom, p));
     }
     d = std::min({d, int64_t(excess_[top]), -int64_t(excess_[bottom])});
+    int64_t length = 1;
     value_ += uint64_t(d);
     push(from, k, d);
-    for (int64_t i = from; i != top;) {
+    for (int64_t i = from; i != top; ++length) {
       const int p = parent(i);
       const int64_t above = i + offset_[p];
       push(above, opposite<kArcs>(p), d);
@@ -293,7 +228,7 @@ class GridSearch {
     if ((excess_[top] -= T(d)) == 0) set_orphan(top);
     std::reverse(orphans_.begin(), orphans_.end());  // lower labels first
     adopt_all<kSource>();
-    for (int64_t i = to; i != bottom;) {
+    for (int64_t i = to; i != bottom; ++length) {
       const int p = parent(i);
       push(i, p, d);
       if (inward<kSink>(i, p) == 0) set_orphan(i);
@@ -302,6 +237,12 @@ class GridSearch {
     if ((excess_[bottom] += T(d)) == 0) set_orphan(bottom);
     std::reverse(orphans_.begin(), orphans_.end());
     adopt_all<kSink>();
+    count_steps(4 * length);
+  }
+  void count_steps(int64_t steps) {
+    poll_.after(4 * steps);
+    steps_left_ -= steps;
+    if (steps_left_ < 0) throw TooManySteps{};
   }
 
   void set_orphan(int64_t i) {
@@ -318,7 +259,7 @@ class GridSearch {
   // later changes its label or leaves the forest, its child becomes an orphan again.
   template <Tree kTree>
   void adopt(int64_t i) {
-    poll_.after(4 * kArcs);
+    count_steps(kArcs);
     Forest& forest = forest_[kTree];
     const int32_t old = label_[i];
     int32_t lowest = forest.level + 1;
@@ -347,16 +288,17 @@ class GridSearch {
   }
 
   const GridCapacities<T> capacities_;
-  const GridShape shape_;
   const int64_t n_;
   T* const excess_;
-  int32_t offset_[kArcs];
-  uint8_t *const node_, *const exists_;
+  int32_t offset_[kArcs];        // see Neighbours
+  const uint8_t* const exists_;  // see Neighbours
+  uint8_t* const node_;
   int32_t* const label_;
-  T* const flow_;     // [arcs / 2, cells], net flow in directions k < arcs / 2
+  T* const flow_;     // see flow()
   Forest forest_[3];  // indexed by Tree
   std::vector<int32_t> orphans_;
   uint64_t value_ = 0;
+  int64_t steps_left_ = INT64_MAX;
   Poll poll_;
 };
 
