@@ -24,6 +24,10 @@ struct StencilGrid {
   // A regular cell has an arc in each direction, and each of them has one edge. The first of its
   // arcs to cells is begin[cell] - 1; the others follow. 0 if the cell is not regular.
   int32_t* begin;  // [cells]
+  // Of regular cells with at most one edge to the sink and none to the source: the first edge of
+  // its arcs to cells, as an index into arc_edge, plus 1; and the edge to the sink plus 1, or 0.
+  // Both are 0 for other cells.
+  int32_t *first_edge, *to_sink;  // [cells]
   // Heads rise, so a node's arcs to cells follow each other in this order of directions. The
   // position of a direction is its rank.
   int count;          // number of directions in the stencil
@@ -32,7 +36,7 @@ struct StencilGrid {
   static int64_t bytes(int64_t cells) {
     using grid_cut::GridMemory;
     return GridMemory::bytes_for<T>(cells) + GridMemory::bytes_for<T>(kArcs * cells) +
-           GridMemory::bytes_for<uint8_t>(cells) + GridMemory::bytes_for<int32_t>(cells);
+           GridMemory::bytes_for<uint8_t>(cells) + 3 * GridMemory::bytes_for<int32_t>(cells);
   }
   StencilGrid(const Stencil& stencil, int32_t cells, grid_cut::GridMemory& memory)
       : cells(cells),
@@ -40,6 +44,8 @@ struct StencilGrid {
         arcs(memory.take<T>(kArcs * int64_t(cells))),
         exists(memory.take<uint8_t>(cells)),
         begin(memory.take<int32_t>(cells)),
+        first_edge(memory.take<int32_t>(cells)),
+        to_sink(memory.take<int32_t>(cells)),
         count(2 * stencil.count),
         rising{} {
     for (int k = 0; k < kHalf; ++k) {

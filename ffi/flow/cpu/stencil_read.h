@@ -184,6 +184,8 @@ class StencilReader {
     const uint32_t most = uint32_t(most_);
     const CellNumbers numbers = numbers_;
     int32_t* const begin_of = grid_.begin - shift;
+    int32_t* const first_edge = grid_.first_edge - shift;
+    int32_t* const sink_edge = grid_.to_sink - shift;
     uint8_t* const exists = grid_.exists - shift;
     T* arcs[kArcs];
     IntPack<kArcs> offsets, ranks, last_edges, rises;
@@ -246,6 +248,7 @@ class StencilReader {
           if (!read_to_terminal(u, u - shift, t, tally)) break;
         } else if (is_source) {
           ++source_arcs;
+          first_edge[u] = e + 1;
         } else {
           const int32_t c = capacity[edge[kArcs]];
           if (uint32_t(c) > most) break;
@@ -253,6 +256,8 @@ class StencilReader {
           ++sink_arcs;
           sum += c;
           excess[u] -= T(c);
+          first_edge[u] = e + 1;
+          sink_edge[u] = edge[kArcs] + 1;
         }
       }
       const auto edges = IntPack<kArcs>::load(edge);

@@ -71,7 +71,7 @@ class StencilWriter {
   int64_t write_nodes(int32_t first, int32_t last, int32_t* flow) const {
     const FlowNetworkCsr g = g_;
     const CellNumbers numbers = numbers_;
-    const int32_t* const begin_of = grid_.begin;
+    const int32_t *const first_edge = grid_.first_edge, *const sink_edge = grid_.to_sink;
     const int32_t* const capacity = capacity_;
     const T* const excess = grid_.excess;
     const T* net[kArcs];
@@ -83,25 +83,20 @@ class StencilWriter {
     int64_t arriving = 0;
     for (int32_t u = first; u < last; ++u) {
       if (!numbers.is_cell(u)) continue;
-      const int32_t cell = numbers.cell(u), begin = begin_of[cell] - 1;
-      if (begin < 0) {
+      const int32_t cell = numbers.cell(u), first_plus_1 = first_edge[cell];
+      if (first_plus_1 == 0) {
         arriving += write_arcs(cell, g.arc_ptr[u], g.arc_ptr[u + 1], flow);
         continue;
       }
-      const int32_t* const edge = g.arc_edge + g.edge_ptr[begin];
+      const int32_t* const edge = g.arc_edge + first_plus_1 - 1;
       for (int j = 0; j < kArcs; ++j) {
         const T out = j < kHalf ? -net[j][cell] : net[j][cell];
         flow[edge[j]] = int32_t(std::max(out, T{0}));
       }
-      const int32_t rest = begin + kArcs, end = g.arc_ptr[u + 1];
-      if (g.arc_ptr[u] < begin) arriving += write_arcs(cell, g.arc_ptr[u], begin, flow);
-      if (end - rest == 1 && g.edge_ptr[end] - g.edge_ptr[rest] == 1 &&
-          g.arc_head[rest] == numbers.sink) {
-        const int32_t to_sink = edge[kArcs];
+      if (sink_edge[cell] > 0) {
+        const int32_t to_sink = sink_edge[cell] - 1;
         flow[to_sink] = int32_t(capacity[to_sink] + std::min(excess[cell], T{0}));
         arriving += flow[to_sink];
-      } else if (g.edge_ptr[rest] < g.edge_ptr[end]) {
-        arriving += write_arcs(cell, rest, end, flow);
       }
     }
     return arriving;
