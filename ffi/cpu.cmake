@@ -13,6 +13,7 @@ jaxmatch_library(jaxmatch_cpu
   assignment/large/cpu/handler.cc
   assignment/large/cpu/sharded_handler.cc
   flow/cpu/handler.cc
+  flow/cpu/stencil_handler.cc
   grid_cut/cpu/handler.cc
   k_best/cpu/handler.cc
   k_best/cpu/pick.cc

@@ -26,6 +26,7 @@ from jaxmatch._flow.methods import (
     solve_here,
 )
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
+from jaxmatch._flow.stencil import known_flow, note_solved
 
 
 @unchecked
@@ -205,10 +206,25 @@ def _solve_in_place(
     with place.precision():
         problem = _as_problem(network, capacity, source, sink, place)
         if place.native and solver is not None:
-            problem = _reversed(problem) if reverse else problem
-            return place.bring_home(solve_here(*problem, method=solver))
+            return place.bring_home(_solve_here(network, problem, solver, reverse))
         res = _solve(*problem, method=method, options=options, steps=steps, reverse=reverse)
         return place.bring_home(res)
+
+
+def _solve_here(
+    network: FlowNetwork,
+    problem: tuple[FlowNetwork, Array, Array, Array],
+    solver: str,
+    reverse: bool,
+) -> Flow:
+    """Solves a problem of NumPy arrays. `network` is the object that the caller passed."""
+    if solver != "auto" or reverse:
+        return solve_here(*(_reversed(problem) if reverse else problem), method=solver)
+    if known := known_flow(network, *problem[1:]):
+        return known
+    res = solve_here(*problem, method=solver)
+    note_solved(network, *problem[1:], res.status)
+    return res
 
 
 def _reversed(

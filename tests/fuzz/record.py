@@ -26,6 +26,7 @@ import jaxmatch as jm  # noqa: E402
 from jaxmatch._assignment_points.nearest import nearest  # noqa: E402
 from jaxmatch._common.result import result_float  # noqa: E402
 from jaxmatch._ffi import call as calls  # noqa: E402
+from jaxmatch._flow.stencil import stencil_flow, stencil_of  # noqa: E402
 from jaxmatch.estimators import Perturbed  # noqa: E402
 
 
@@ -95,6 +96,7 @@ def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield from _graphs(rng)
     yield from _masses(rng)
     yield from _capacities(np.random.default_rng(1))
+    yield from _stencils(np.random.default_rng(2))
     yield from _points(rng)
     yield from _nearest(np.random.default_rng(2))
     yield from _sharded(rng)
@@ -121,6 +123,20 @@ def _graphs(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
             sides = (2, *shape), (2, *shape), (2, arcs, *shape)
             grid = [rng.integers(0, 9, x).astype(dtype) for x in sides]
             yield lambda c=grid, k=arcs: jm.grid_cut(*c, connectivity=k)
+
+
+def _stencils(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    """A grid of 3 by 4 cells, joined to both terminals, with the form of 4 and of 8 neighbours."""
+    cell = np.arange(12)
+    for distances in ((1, 4), (1, 3, 4, 5)):
+        ends = [(i, i + d) for d in distances for i in range(12 - d)]
+        tail, head = np.concatenate([ends, np.flip(ends, 1)]).T
+        tail, head = np.append(tail, [*cell, *[12] * 12]), np.append(head, [*[13] * 12, *cell])
+        network = jax.tree.map(np.asarray, jm.FlowNetwork.from_edges(tail, head, 14))
+        form = stencil_of(network, 12, 13)
+        assert form is not None
+        capacity = rng.integers(0, 9, len(tail)).astype(np.int32)
+        yield lambda f=form, c=capacity: stencil_flow(f, c)
 
 
 def _masses(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from fuzz.calls import run, stored
+from grid_networks import SHAPES, grid_network
 
 import jaxmatch as jm
 from jaxmatch._assignment_points.nearest import nearest
@@ -65,6 +66,15 @@ def _batches(rng: np.random.Generator) -> Iterator[Problem]:
     yield "a batch of flows", lambda: jm.maximum_flow(network, capacity, 0, 39)
 
 
+def _images(rng: np.random.Generator) -> Iterator[Problem]:
+    """Networks that are solved as grids, whose nodes are shared among threads."""
+    for name in SHAPES:
+        for extra in (0, 200):
+            edges, capacity, n, *ends = grid_network(rng, *SHAPES[name], extra=extra)
+            network = _of_numpy(jm.FlowNetwork.from_edges(*edges, n))
+            yield f"{name}, {n} nodes", lambda x=(network, capacity, *ends): jm.maximum_flow(*x)
+
+
 def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     yield f"assignment, {n} rows", lambda: jm.solve_assignment(rng.random((n, n), np.float32))
     few = n // 4
@@ -104,6 +114,7 @@ def main() -> None:
     n = 300 if given.quick else 2000
     problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_points(rng, 5 * n)]
     problems += [*_batches(rng), *_shards()]
+    problems += _images(np.random.default_rng(1))
     problems += [] if given.threads else [*_alone(rng, n // 2)]
     for name, solve in problems:
         start = time.monotonic()

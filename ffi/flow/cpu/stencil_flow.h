@@ -26,7 +26,6 @@ bool solve_stencil(const FlowNetworkCsr& g, const int32_t* capacity, const CellN
                    const FlowResults<int32_t, V>& out) {
   using T = int32_t;
   using Search = grid_cut::GridSearch<kArcs, T>;
-  constexpr int64_t kStepsPerArc = 40;
   constexpr int32_t kMost = (1 << 30) - 1;
   const int32_t cells = g.nodes - 2;
   grid_cut::GridMemory of_grid(StencilGrid<kArcs, T>::bytes(cells) + Search::bytes(cells));
@@ -38,7 +37,7 @@ bool solve_stencil(const FlowNetworkCsr& g, const int32_t* capacity, const CellN
   const grid_cut::GridCapacities<T> capacities{{1, 1, cells}, false, nullptr, nullptr, grid.arcs};
   Search search(capacities, grid.neighbours, grid.excess, of_grid);
   try {
-    search.run(kStepsPerArc * g.arcs);
+    search.run(most_stencil_steps(g.arcs));
   } catch (const grid_cut::TooManySteps&) {
     return false;
   }
