@@ -4,11 +4,11 @@
                              [--out FOLDER]
 
 Times are wall milliseconds of one call: jitted on the GPU, and outside of `jit` on one core of its
-host. Peers solve one problem after another on that core. With several workers so many cores are
-busy at a time, each with problems of its own. Every answer is checked by its `check_*`
-function, and all values are compared. Without a GPU only the core and its peers are timed. Prints
-the worst rows, the geometric mean of each solver, and how many rows above 1 ms on the core take a
-GPU longer. Writes `map_gpu.json` and `.png`, or `map_cpu`.
+host. Peers solve one problem after another on that core, if a problem has at most 4 million
+numbers. With several workers so many cores are busy at a time, each with problems of its own. Every
+answer is checked by its `check_*` function, and all values are compared. Without a GPU only the
+core and its peers are timed. Prints the worst rows, the geometric mean of each solver, and how many
+rows above 1 ms on the core take a GPU longer. Writes `map_gpu.json` and `.png`, or `map_cpu`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def main() -> None:
         if answer is None:
             continue
         rows.append({"gpu/core": None} | answer.row)
+        rows.sort(key=lambda row: row["k"])
         content["summary"] = summary(rows)
         record.write_json(args.out, name, content)  # a run may be cut off
     column = "gpu/core" if on_gpu else "core/peer"
