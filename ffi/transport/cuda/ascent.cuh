@@ -7,6 +7,7 @@
 #define JAXMATCH_CUDA_TRANSPORT_ASCENT_CUH_
 
 #include "transport/cuda/few_columns.cuh"
+#include "transport/cuda/warp_equations.cuh"
 
 namespace jaxmatch::transport {
 
@@ -241,7 +242,7 @@ struct Ascent {
     }
     team.sync_block();
     if (m <= kWarpSize) {
-      if (team.warp_of_block() == 0) solve_in_warp(matrix, x, m);
+      if (team.warp_of_block() == 0) solve_in_warp(matrix, x, m, kLeastPivot);
       team.sync_block();
     } else {
       solve(matrix, x, m);
@@ -257,36 +258,10 @@ struct Ascent {
     return off / (2 * f.kWhole);
   }
 
-  // The index of entry (i, j), j <= i, of a symmetric matrix. The lower triangle is stored by rows.
-  __device__ static int32_t entry(int32_t i, int32_t j) { return i * (i + 1) / 2 + j; }
-
   // The diagonal entry p. It is at least kLeastPivot, which step() adds to the diagonal, unless
   // rounding has made it smaller.
   __device__ static float pivot(const float* matrix, int32_t p) {
     return fmaxf(matrix[entry(p, p)], kLeastPivot);
-  }
-
-  // solve() for at most 32 unknowns, without barriers of the block (Gauss-Jordan). Lane i has row i
-  // in registers. They move by one place in each step, so that the pivot's column is always first.
-  __device__ void solve_in_warp(const float* matrix, float* x, int32_t m) const {
-    const int32_t i = team.lane();
-    float row[kWarpSize], right = i < m ? x[i] : 0, own_pivot = 1;
-#pragma unroll
-    for (int32_t j = 0; j < kWarpSize; ++j) {
-      row[j] = i < m && j < m ? matrix[entry(max(i, j), min(i, j))] : 0;
-    }
-    for (int32_t p = 0; p < m; ++p) {
-      const float pivot = fmaxf(__shfl_sync(kAllLanes, row[0], p), kLeastPivot);
-      const float factor = i == p ? 0 : row[0] / pivot;
-      own_pivot = i == p ? pivot : own_pivot;
-      right -= factor * __shfl_sync(kAllLanes, right, p);
-#pragma unroll
-      for (int32_t j = 1; j < kWarpSize; ++j) {
-        row[j - 1] = row[j] - factor * __shfl_sync(kAllLanes, row[j], p);
-      }
-      row[kWarpSize - 1] = 0;
-    }
-    if (i < m) x[i] = right / own_pivot;
   }
 
   // Solves a system with a positive definite matrix, by elimination and substitution.
