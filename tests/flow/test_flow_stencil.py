@@ -105,6 +105,30 @@ def test_wrong_arrays(field):
         assert int(jm.Status.INVALID_GRAPH) in statuses
 
 
+def test_an_edge_twice_where_arcs_lead_one_way():
+    """The first cells that a thread reads have no arc down, and a later one an edge of others."""
+    height, width, cells_of_a_thread = 120, 40, 300
+    cells = np.arange(height * width).reshape(height, width)
+    source, sink = height * width, height * width + 1
+    first = cells_of_a_thread * 5
+    down = cells[:-1].ravel(), cells[1:].ravel()
+    has_arc = (down[0] < first) | (down[0] >= first + width)
+    across = cells[:, :-1].ravel(), cells[:, 1:].ravel()
+    even, odd = np.arange(0, cells.size, 2), np.arange(1, cells.size, 2)
+    tail = [*across, down[0][has_arc], down[1], np.full(len(even), source), odd]
+    head = [*across[::-1], down[1][has_arc], down[0], even, np.full(len(odd), sink)]
+    edges = np.concatenate(tail), np.concatenate(head)
+    network = build(edges, cells.size + 2)
+    capacity = np.random.default_rng(0).integers(1, 30, len(edges[0])).astype(np.int32)
+    assert jm.maximum_flow(network, capacity, source, sink).status == jm.Status.OPTIMAL
+    tails = np.repeat(np.arange(cells.size + 2), np.diff(network.arc_ptr))
+    arc = np.flatnonzero((tails == first + width) & (network.arc_head - tails == width))[0]
+    wrong = network.arc_edge.copy()
+    wrong[network.edge_ptr[arc]] = 0
+    res = jm.maximum_flow(build_with(network, "arc_edge", wrong), capacity, source, sink)
+    assert res.status == jm.Status.INVALID_GRAPH
+
+
 def test_two_pairs_of_arcs_changed_places():
     """Arrays that agree with each other, but with edges at other arcs: still a network."""
     rng = np.random.default_rng(4)

@@ -73,7 +73,7 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
   const int32_t source = o.sources[b], sink = o.sinks[b];
   const bool has_ends = source >= 0 && source < g.nodes && sink >= 0 && sink < g.nodes;
   if constexpr (std::is_same_v<C, int32_t>) {
-    if (o.method == FlowMethod::kAuto && has_ends && source != sink &&
+    if (o.method == FlowMethod::kAuto && is_sound.value_or(true) && has_ends && source != sink &&
         solve_by_stencil(g, capacity, source, sink, spread, memory, out)) {
       return;
     }

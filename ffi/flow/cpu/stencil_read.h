@@ -200,6 +200,7 @@ class StencilReader {
     const ArcRange source_range = range_of(numbers.source), sink_range = range_of(numbers.sink);
     EdgeRun to_sink = tally.runs[kToSink];
     int64_t source_arcs = 0, sink_arcs = 0, sum = 0;
+    bool has_begun = false;
     for (; u < end; ++u) {
       const int32_t first = g.arc_ptr[u], last = g.arc_ptr[u + 1];
       int32_t a = first;
@@ -265,7 +266,8 @@ class StencilReader {
       last_edges = edges;
       exists[u] = uint8_t((1 << kArcs) - 1);
       begin_of[u] = a + 1;
-      if (tally.runs[0].first < 0) begin_runs(edge, tally);
+      if (!has_begun) begin_runs(edge, tally);
+      has_begun = true;
     }
     for (int j = 0; j < kArcs; ++j) {
       tally.runs[j].last = last_edges[j];
