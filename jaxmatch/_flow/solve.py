@@ -11,7 +11,7 @@ import numpy as np
 from jaxmatch._common.arguments import as_array, as_count, as_options, check_name, solved_dtype
 from jaxmatch._common.given import as_given
 from jaxmatch._common.gradient import apart, envelope_value, sum_where
-from jaxmatch._common.place import Place, place_of
+from jaxmatch._common.place import NEVER_COMPILED, Place, place_of
 from jaxmatch._common.result import Flow, MinimumCut
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
@@ -26,7 +26,7 @@ from jaxmatch._flow.methods import (
     solve_here,
 )
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
-from jaxmatch._flow.stencil import known_flow, note_solved
+from jaxmatch._flow.stencil import is_known, known_flow, note_solved
 
 
 @unchecked
@@ -200,7 +200,9 @@ def _solve_in_place(
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
     arrays = (capacity, source, sink, *jax.tree.leaves(network))
-    of_program = (network.layout, reverse, method, options, steps)
+    of_program: Any = (network.layout, reverse, method, options, steps)
+    if method == "auto" and not reverse and is_known(network):
+        of_program = NEVER_COMPILED  # a program would check the network in each call
     solver = METHODS[method].cpu
     place = place_of(*arrays, options=of_program, native=solver is not None)
     with place.precision():

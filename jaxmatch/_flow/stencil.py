@@ -2,7 +2,7 @@
 
 The nodes of images and volumes are cells whose neighbours are at a few fixed distances in the
 numbering. A call without this form spends most of its time on the arrays of the network: it checks
-them, and finds the edges of each cell. But a network of JAX arrays cannot change. So once it has
+them, and finds the edges of each cell. But a network of JAX arrays does not change. So once it has
 been solved, this need not be done again: the form is kept with the network, by weak reference.
 """
 
@@ -48,12 +48,20 @@ class _Known:
     calls_before: int = _CALLS_BEFORE  # the form is found
     calls: int = 0  # that have solved it
     stencil: Stencil | None = None
+    was_tried: bool = False  # to find the form
 
     def forget(self) -> None:
-        self.stencil, self.calls, self.calls_before = None, 0, _PATIENCE * self.calls_before
+        self.stencil, self.calls, self.was_tried = None, 0, False
+        self.calls_before *= _PATIENCE
 
 
 _known: weakref.WeakKeyDictionary[FlowNetwork, _Known] = weakref.WeakKeyDictionary()
+
+
+def is_known(network: FlowNetwork) -> bool:
+    """Whether calls on this network outside of a trace are best solved in its form."""
+    known = _known.get(network)
+    return known is not None and known.stencil is not None
 
 
 def known_flow(network: FlowNetwork, capacity: Any, source: Array, sink: Array) -> Flow | None:
@@ -63,12 +71,14 @@ def known_flow(network: FlowNetwork, capacity: Any, source: Array, sink: Array) 
     arrays. The other arguments are NumPy arrays.
     """
     known = _known.get(network) if capacity.ndim == 1 else None
-    if known is None or known.stencil is None or capacity.dtype != np.int32:
+    stencil = None if known is None else known.stencil  # another thread may forget it
+    if known is None or stencil is None or capacity.dtype != np.int32:
         return None
     if known.ends != (int(source), int(sink)) or not _holds(network, known.arrays):
         return None
-    res = stencil_flow(known.stencil, capacity)
+    res = stencil_flow(stencil, capacity)
     if res.status == Status.OPTIMAL:
+        known.calls = min(known.calls + 1, 2 * known.calls_before)
         return res
     known.forget()
     return None
@@ -107,7 +117,8 @@ def note_solved(
     if known is None or known.ends != ends or not _holds(network, known.arrays):
         known = _known[network] = _Known(arrays, ends)
     known.calls += 1
-    if known.calls == known.calls_before:
+    if known.calls >= known.calls_before and not known.was_tried:
+        known.was_tried = True
         known.stencil = stencil_of(jax.tree.map(np.asarray, network), *ends)
 
 

@@ -11,6 +11,7 @@ from grid_networks import ENDS, SHAPES, grid_edges, grid_network
 from helpers import to_numpy
 
 import jaxmatch as jm
+from jaxmatch._common import place
 from jaxmatch._ffi.host_call import recorded_calls
 from jaxmatch._flow import stencil
 
@@ -55,6 +56,18 @@ def test_kept_form(name, ends):
             np.testing.assert_array_equal(res.flow, anew.flow)
             assert_right(*[solve(network, jax.numpy.asarray(capacity), *terminals)[0]],
                          network, capacity, *terminals)  # fmt: skip
+
+
+def test_a_known_network_is_never_compiled(monkeypatch):
+    """A program would check the network in each call."""
+    monkeypatch.setattr(place, "CALLS_BEFORE_COMPILATION", 2 * stencil._CALLS_BEFORE)
+    edges, capacity, n, *ends = grid_network(
+        np.random.default_rng(1), *SHAPES["image of 4 neighbours"]
+    )
+    network = jm.FlowNetwork.from_edges(*edges, n)
+    capacity = jax.numpy.asarray(capacity)
+    solve_often(network, capacity, *ends)
+    assert all(solve(network, capacity, *ends)[1] for _ in range(3 * stencil._CALLS_BEFORE))
 
 
 def test_other_problems_of_the_network():
