@@ -15,7 +15,14 @@ from jaxmatch._common.result import Assignment
 from jaxmatch._common.typing import Array, Bool, Float
 
 
-MOST_PAIRS = 2**20  # 4 MB of float32
+_MOST_PAIRS, _MOST_DIMENSIONS = 2**20, 64  # a matrix of 4 MB
+
+
+def pays(x: Float[Array, "n d"], y: Float[Array, "m d"]) -> bool:
+    """Whether points are few enough. Costs in float64 might differ from those of other methods in
+    their last bit, so points must be float32."""
+    is_single = x.dtype == jnp.float32
+    return is_single and x.shape[1] <= _MOST_DIMENSIONS and len(x) * len(y) <= _MOST_PAIRS
 
 
 def solve(
@@ -34,8 +41,5 @@ def solve(
     with jax.enable_x64(True):
         x, y = (p.T.astype(jnp.float64) for p in points)
         cost = distances(x[:, None], y[None], metric).astype(dtype)
-        # An infinite distance forbids a pair, but a point that is not finite is an error.
-        finite = jnp.isfinite(x).all(1)[:, None] & jnp.isfinite(y).all(1)[None]
-        cost = jnp.where(finite, cost, jnp.asarray(jnp.nan, dtype))
     problem = AssignmentProblem(cost, row_mask, col_mask, None, None)
     return on_cuda(problem, maximize=maximize)

@@ -111,8 +111,8 @@ def solve_assignment_points(
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment_points`.
 
-    **Status:** as `solve_assignment`; `INVALID_COST` also if a point is not finite, `OVERFLOW` also
-    for more pairs within the radius than there is room for. An infinite distance forbids a pair.
+    **Status:** as `solve_assignment`; `INVALID_COST` also if a distance is NaN, `OVERFLOW` also for
+    more pairs within the radius than there is room for. An infinite distance forbids a pair.
 
     **Exact:** for distances computed in float64 and rounded to the type of the points, see
     [Methods][point-methods].
@@ -120,8 +120,8 @@ def solve_assignment_points(
     **Gradient:** of `res.cost`, with respect to the points: the gradient of the sum of the matched
     distances; zero for a Euclidean distance of zero.
 
-    **Time and memory:** native solvers store nothing of size n·m, except `"auto"` on a GPU up to
-    2^20 pairs, which a matrix makes faster.
+    **Time and memory:** native solvers store nothing of size n·m, except `"auto"` on a GPU for
+    up to 2^20 pairs of float32 points, which a matrix of 4 MB makes faster.
 
     **Raises:** `ValueError` for shapes that do not fit and unknown metrics or methods, `TypeError`
     for points that are not real.
@@ -378,7 +378,7 @@ def _solve(
     if takes_levels("cuda"):
         cuda = by_levels("cuda", on_one_device)
     elif partition.axis is None and method == "auto" and time_limit is None:
-        if len(x) * len(y) <= as_matrix.MOST_PAIRS:
+        if as_matrix.pays(x, y):
             cuda = partial(as_matrix.solve, metric=metric, maximize=maximize)
     method = "core" if method in ("auto", _LEVELS) else method
     if partition.axis is None and method in native_large.LARGE_METHODS:
