@@ -4,8 +4,8 @@
 
 Unary terms are u and 1 - u for u uniform in [0, 1), float32, with four neighbours. Wall
 milliseconds of one jitted call for the whole batch. One core solves up to eight grids, and so does
-PyMaxflow on that core, without the time to build its graphs; their times are multiplied to the
-whole batch. Values and sides of these grids must be those on the GPU. Writes
+PyMaxflow on that core, without the time to build its graphs; their times are scaled up to the whole
+batch. Values and sides of these grids must be those on the GPU. Writes
 `grid_cut_noise_gpu.json`.
 """
 

@@ -66,7 +66,13 @@ def levels_on_host(function: F) -> F:
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in options.items() if x is not None and x is not False}
+    """The options without those that are None or False by default, and are so here."""
+
+    def is_default(name: str, x: Any) -> bool:
+        is_false = isinstance(x, bool | np.bool_) and not x
+        return name not in ("metric", "method") and (x is None or is_false)
+
+    return {name: x for name, x in options.items() if not is_default(name, x)}
 
 
 def as_directed_sets(

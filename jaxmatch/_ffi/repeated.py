@@ -88,7 +88,6 @@ def repeated(
       not compiled.
     - `unless`: maps an argument to its partner. If the argument is given without its partner, the
       function reads its values on the host, so such calls are neither prepared nor compiled.
-
     - `unread`: fields of arguments such as graphs whose values the function never reads.
 
     Calls with arguments other than plain arrays, registered objects of arrays, and options always
