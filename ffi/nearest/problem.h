@@ -16,16 +16,15 @@ constexpr int64_t kMostDims = 3, kMostFound = 32;
 struct NearestProblem {
   int64_t n, m, dims, known, k;
   Metric metric;
-  Dtype dtype;        // of coordinates and costs
-  Dtype price_dtype;  // of prices and reduced costs
-  const void *x, *y;  // [n, dims], [m, dims]
-  const void* price;  // [m]
-  const int32_t*
-      near;          // [n, known] columns that are probably near each row; k or more are different
-  int32_t* col;      // [n, k] the columns found, best first
-  void* cost;        // [n, k] their costs
-  void* reduced;     // [n] the least cost - price of each row
-  void* known_cost;  // [n] the cost of the first column in `near`
+  Dtype dtype;          // of coordinates and costs
+  Dtype price_dtype;    // of prices and reduced costs
+  const void *x, *y;    // [n, dims], [m, dims]
+  const void* price;    // [m]
+  const int32_t* near;  // [n, known] columns near each row, of which k or more are different
+  int32_t* col;         // [n, k] the columns found, best first
+  void* cost;           // [n, k] their costs
+  void* reduced;        // [n] the least cost - price of each row
+  void* known_cost;     // [n] the cost of the first column in `near`
 };
 
 }  // namespace jaxmatch::nearest

@@ -19,8 +19,11 @@ _MOST_PAIRS, _MOST_DIMENSIONS = 2**20, 64  # a matrix of 4 MB
 
 
 def pays(x: Float[Array, "n d"], y: Float[Array, "m d"]) -> bool:
-    """Whether points are few enough. Costs in float64 might differ from those of other methods in
-    their last bit, so points must be float32."""
+    """Whether a matrix of these points is small.
+
+    Points must be float32: costs in float64 might differ from those of other methods in the last
+    bit.
+    """
     is_single = x.dtype == jnp.float32
     return is_single and x.shape[1] <= _MOST_DIMENSIONS and len(x) * len(y) <= _MOST_PAIRS
 

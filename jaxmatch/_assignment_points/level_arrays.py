@@ -1,4 +1,4 @@
-"""What `levels` does with arrays of NumPy, outside of a program, and of JAX, inside of one."""
+"""Array operations of `levels`, on NumPy arrays and on arrays that JAX traces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def put(values: Array, at: Int[Array, "..."], new: Any) -> Array:
 
 
 def counted(numbers: Int[Array, "..."], size: int) -> Any:
-    """How often each number from 0 to size − 1 comes."""
+    """The number of times that each number from 0 to size − 1 occurs."""
     if isinstance(numbers, np.ndarray):
         return np.bincount(numbers.ravel(), minlength=size).astype(np.int32)
     return jnp.zeros(size, jnp.int32).at[numbers].add(1)
@@ -51,7 +51,7 @@ def repeat_while(
     state: State,
     like: Array,
 ) -> State:
-    """`lax.while_loop`, or the same loop in Python if `like` is an array of NumPy."""
+    """`lax.while_loop`, or the same loop in Python if `like` is a NumPy array."""
     if not isinstance(like, np.ndarray):
         return lax.while_loop(goes_on, step, state)
     while goes_on(state):

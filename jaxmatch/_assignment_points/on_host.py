@@ -66,7 +66,7 @@ def levels_on_host(function: F) -> F:
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options without those that are None or False by default, and are so here."""
+    """The options that differ from their defaults."""
 
     def is_default(name: str, x: Any) -> bool:
         is_false = isinstance(x, bool | np.bool_) and not x

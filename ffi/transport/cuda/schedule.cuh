@@ -44,6 +44,7 @@ __device__ CostRange range_of_costs(Team team, const C& c, const Workspace& w) {
     for (int64_t j = team.lane(); j < c.p.m; j += kWarpSize) {
       const float x = c.estimate(c.raw(i, j));
       if (c.demand[j] == 0 || !(x < kFarFloat)) continue;
+      // Dummies often cost 0 in all rows, which says nothing about the scale of the others.
       if (c.p.moved && (i == c.p.n - 1 || j == c.p.m - 1)) continue;
       own = fminf(own, x);
       most = fmaxf(most, x);
