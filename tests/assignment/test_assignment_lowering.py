@@ -115,19 +115,22 @@ def test_one_call_of_each_solver(on, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "n, options, expected",
+    "n, dims, dtype, options, expected",
     [
-        (300, {}, (BLOCKS,)),
-        (1024, {}, (BLOCKS, CORE)),
-        (1025, {}, (CORE,)),
-        (300, {"method": "core"}, (CORE,)),
-        (300, {"time_limit": 1.0}, (CORE,)),
+        (300, 3, "float32", {}, (BLOCKS,)),
+        (1024, 3, "float32", {}, (BLOCKS, CORE)),
+        (1025, 3, "float32", {}, (CORE,)),
+        (300, 65, "float32", {}, (CORE,)),
+        (300, 3, "float64", {}, (CORE,)),
+        (300, 3, "float32", {"method": "core"}, (CORE,)),
+        (300, 3, "float32", {"time_limit": 1.0}, (CORE,)),
     ],
     ids=str,
 )
-def test_few_points_are_a_matrix(n, options, expected, monkeypatch):
+def test_few_points_are_a_matrix(n, dims, dtype, options, expected, monkeypatch):
     monkeypatch.setattr(libraries, "has_cuda_library", lambda: True)
     solve = partial(jm.solve_assignment_points, **options)
-    points = jax.ShapeDtypeStruct((n, 3), jnp.float32)
-    program = jax.jit(solve).trace(points, points).lower(lowering_platforms=("cuda",)).as_text()
+    with x64(dtype == "float64"):
+        points = jax.ShapeDtypeStruct((n, dims), jnp.dtype(dtype))
+        program = jax.jit(solve).trace(points, points).lower(lowering_platforms=("cuda",)).as_text()
     assert {*re.findall(r"custom_call @(\w+)\(", program)} == {*expected}
