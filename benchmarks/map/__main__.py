@@ -79,17 +79,17 @@ def main() -> None:
     packages = ["jax", "jaxlib", "numpy", "scipy", "lapx", "POT", "ortools"]
     content: Row = (record.gpu() if on_gpu else {}) | record.environment(packages)
     content |= {"seed": args.seed, "workers": args.workers, "rows": []}
-    rows: list[Row] = content["rows"]
     count, most = (40, QUICK_ELEMENTS) if args.quick else (args.count, math.inf)
     tasks = [Task(args.seed, k, args.rows, most, args.peers) for k in range(count)]
-    found = with_gpu(tasks, args.workers) if on_gpu else answers(tasks, args.workers)
-    for answer in tqdm(found, total=count):
-        if answer is None:
-            continue
-        rows.append({"gpu/core": None} | answer.row)
-        rows.sort(key=lambda row: row["k"])
-        content["summary"] = summary(rows)
-        record.write_json(args.out, name, content)  # a run may be cut off
+    solve = with_gpu if on_gpu else answers
+    found = [x for x in tqdm(solve(tasks, args.workers), total=count) if x is not None]
+    rows: list[Row] = content["rows"]
+    for answer in tqdm(sorted(found, key=lambda x: x.row["k"]), disable=not on_gpu):
+        if answer.set_gpu_time:
+            answer.set_gpu_time()  # nothing else runs now
+        rows.append(answer.row)
+    content["summary"] = summary(rows)
+    record.write_json(args.out, name, content)
     column = "gpu/core" if on_gpu else "core/peer"
     worst = sorted(rows, key=lambda row: -(row[column] or 0))
     record.print_table(f"The worst of {len(rows)} rows by {column}", worst[:20])

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from benchmarks.common.record import Row, ratio
-from benchmarks.common.timing import one_core, timed
+from benchmarks.common.timing import median_ms, one_core
 from benchmarks.map.draws import Draw, draw
 
 
@@ -52,6 +52,7 @@ class Task(NamedTuple):
 class Answer(NamedTuple):
     row: Row
     values: np.ndarray
+    set_gpu_time: Callable[[], None] | None = None
 
 
 def on_one_core(task: Task) -> Answer | None:
@@ -60,7 +61,8 @@ def on_one_core(task: Task) -> Answer | None:
     size = sum(x.size for x in given.arrays if _is_array(x))
     if not task.rows.search(f"{given.solver} {given.what}") or size > task.most:
         return None
-    row: Row = {"k": task.k, "solver": given.solver, "problem": given.what, "gpu_ms": None}
+    row: Row = {"k": task.k, "solver": given.solver, "problem": given.what, "gpu/core": None}
+    row["gpu_ms"] = None
     with one_core(), jax.default_device(jax.devices("cpu")[0]):
         given.solve(*given.arrays)  # what is prepared or compiled once
         found, row["core_ms"] = once(lambda: jax.block_until_ready(given.solve(*given.arrays)))
@@ -78,16 +80,26 @@ def on_one_core(task: Task) -> Answer | None:
     return Answer(row, values)
 
 
-def on_the_gpu(task: Task, answer: Answer) -> None:
-    """Sets the time in the row. Threads may draw and check at the same time, but not compile: XLA
-    tries out programs on the GPU."""
-    given, (row, values) = task.draw(), answer
-    with _GPU:
-        other, row["gpu_ms"] = timed(jax.jit(given.solve), *jax.device_put(given.arrays), least=3)
+def on_the_gpu(task: Task, answer: Answer) -> Answer:
+    """Solves and checks the problem. The function that is added sets the time in the row.
+
+    Call it only when nothing else runs: a thread that draws or checks problems can hold
+    up a call for tens of milliseconds.
+    """
+    given, row, values = task.draw(), answer.row, answer.values
+    arrays = jax.device_put(given.arrays)
+    with _GPU:  # XLA tries out programs on the GPU
+        solve = jax.jit(given.solve).lower(*arrays).compile()
+    other = jax.tree.map(np.asarray, solve(*arrays))
     _compare(given, values, np.asarray(getattr(other, given.value), np.float64), "a GPU")
-    check = given.check(*given.arrays, jax.tree.map(np.asarray, other))
+    check = given.check(*given.arrays, other)
     assert np.asarray(check.valid).all(), f"{given.solver}, {given.what}: the GPU's answer"
-    row["gpu/core"] = ratio(row["gpu_ms"], row["core_ms"])
+
+    def set_time() -> None:
+        row["gpu_ms"] = median_ms(solve, *arrays, least=3)
+        row["gpu/core"] = ratio(row["gpu_ms"], row["core_ms"])
+
+    return answer._replace(set_gpu_time=set_time)
 
 
 def answers(tasks: list[Task], workers: int) -> Iterator[Answer | None]:
@@ -106,13 +118,11 @@ def answers(tasks: list[Task], workers: int) -> Iterator[Answer | None]:
 
 
 def with_gpu(tasks: list[Task], workers: int) -> Iterator[Answer | None]:
-    """As `answers`, with the time on the GPU."""
+    """As `answers`, confirmed by the GPU. Its times are missing: call `set_gpu_time` afterwards."""
     threads, most_waiting = 3, 8
 
     def complete(answer: Answer | None) -> Answer | None:
-        if answer is not None:
-            on_the_gpu(tasks[answer.row["k"]], answer)
-        return answer
+        return answer and on_the_gpu(tasks[answer.row["k"]], answer)
 
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Answer | None]] = deque()
