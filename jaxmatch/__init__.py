@@ -56,6 +56,10 @@ from jaxmatch._matching.check import check_matching as check_matching
 from jaxmatch._matching.graph import BipartiteGraph as BipartiteGraph
 from jaxmatch._matching.options import MatchingOptions as MatchingOptions
 from jaxmatch._matching.solve import maximum_bipartite_matching as maximum_bipartite_matching
+from jaxmatch._min_cost_flow.check import check_minimum_cost_flow as check_minimum_cost_flow
+from jaxmatch._min_cost_flow.result import MinimumCostFlow as MinimumCostFlow
+from jaxmatch._min_cost_flow.result import MinimumCostFlowCheck as MinimumCostFlowCheck
+from jaxmatch._min_cost_flow.solve import minimum_cost_flow as minimum_cost_flow
 from jaxmatch._show_config import show_config as show_config
 from jaxmatch._sparse_assignment.check import (
     check_sparse_assignment as check_sparse_assignment,
@@ -90,6 +94,8 @@ __all__ = [
     "Matching",
     "MatchingCheck",
     "MatchingOptions",
+    "MinimumCostFlow",
+    "MinimumCostFlowCheck",
     "MinimumCut",
     "MinimumCutCheck",
     "Status",
@@ -106,6 +112,7 @@ __all__ = [
     "check_grid_cut",
     "check_k_best",
     "check_matching",
+    "check_minimum_cost_flow",
     "check_minimum_cut",
     "check_sparse_assignment",
     "check_transport",
@@ -120,6 +127,7 @@ __all__ = [
     "losses",
     "maximum_bipartite_matching",
     "maximum_flow",
+    "minimum_cost_flow",
     "minimum_cut",
     "min_weight_full_bipartite_matching",
     "show_config",

@@ -40,6 +40,7 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
     INVALID_MASS = 7
     UNBALANCED = 8
     TIME_LIMIT = 9
+    UNBOUNDED = 10
     # Not returned by C++ solvers: an interrupted call fills all integers with -1.
     INTERRUPTED = -1
 
@@ -64,7 +65,8 @@ _ADVICE = {
     Status.INFEASIBLE: (
         "What must be matched or moved cannot be: forbidden pairs, capacities or minima rule it "
         "out. Allow more pairs, raise capacities, lower minima, or let rows stay unmatched by a "
-        "solver that takes an `unmatched_cost`."
+        "solver that takes an `unmatched_cost`. A `minimum_cost_flow` marks in `source_side` nodes "
+        "whose supplies the edges out of them cannot carry."
     ),
     Status.INVALID_COST: (
         "An unmasked cost is NaN, or infinite on the side that does not forbid (-inf when "
@@ -90,23 +92,31 @@ _ADVICE = {
         "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
     ),
     Status.INVALID_CAPACITY: (
-        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. "
+        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. In a "
+        "`minimum_cost_flow` a capacity is NaN or less than the lower bound of its edge (of a "
+        "forbidden edge 0 must lie between the two), or a lower bound is NaN or infinite. "
         "Without a bound, a capacity of floats is +inf, and one of integers any large number."
     ),
     Status.INVALID_MASS: (
-        "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0."
+        "A supply or a demand is negative, infinite or NaN. Clean the masses, or clip them at 0. "
+        "Supplies of a `minimum_cost_flow` may be negative, but neither infinite nor NaN."
     ),
     Status.UNBALANCED: (
         "Supplies and demands have different sums, and `gap` is the difference: integers must "
         "agree exactly, floats up to the roundings of the coarsest dtype among them, or 1e-6. "
         "Normalise them to one sum, or let mass stay: by `partial`, at most the lesser sum, or by "
-        "`unmatched_cost`."
+        "`unmatched_cost`. Supplies of a `minimum_cost_flow` must sum to 0; an extra node takes "
+        "what is left over, by edges of cost 0."
     ),
     Status.TIME_LIMIT: (
         "The time was up, or so many points kept a gap after a limited number of solves. The pairs "
         "were completed from those found so far; their cost exceeds the "
         "optimum by at most `gap`; both are infinite if some rows found no column. For a better "
         "answer raise `time_limit`."
+    ),
+    Status.UNBOUNDED: (
+        "A cycle of edges without a limit has negative cost, so more flow around it always costs "
+        "less. The edges are in `cycle`: limit one of them, or raise a cost."
     ),
     Status.INTERRUPTED: (
         "Ctrl-C ended the solve on the CPU; KeyboardInterrupt is raised in the main thread. A "

@@ -141,11 +141,11 @@ def as_masses(
         as_mask("col_mask", masks[1], (*batch, m), place),
         _as_partial(partial, dtype, batch, place),
         as_col_dual(col_dual, (*batch, m), place),
-        _origin(dtype, supply.dtype, demand.dtype, getattr(partial, "dtype", dtype)),
+        origin_of(dtype, supply.dtype, demand.dtype, getattr(partial, "dtype", dtype)),
     )
 
 
-def _origin(dtype: np.dtype, *given: Any) -> Origin | None:
+def origin_of(dtype: np.dtype, *given: Any) -> Origin | None:
     """The coarsest given dtype, or None if it is not coarser than `dtype`."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return None

@@ -1,0 +1,144 @@
+"""Masses of the pure-JAX solver: integer multiples of one unit, with sums of 0."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxmatch._common.rounding import accurate_sum, as_float
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
+from jaxmatch._flow import fixed_point as grid
+
+
+class Masses(NamedTuple):
+    """Masses as integer multiples of 2^exponent. Lower bounds are taken out of all of them."""
+
+    room: Int[Array, " e"]  # capacity − lower, saturated at a number above every flow
+    unlimited: Bool[Array, " e"]
+    excess: Int[Array, " n"]  # supply − lower bounds of edges out + lower bounds of edges in
+    filled: Bool[Array, " e"]  # edges that carry their room at first; `excess` does not count it
+    exponent: Int[Array, ""]
+    overflow: Bool[Array, ""]
+
+
+def in_units(
+    edges: Any, filled: Bool[Array, " e"], has_room: Bool[Array, " e"], tolerance: float
+) -> tuple[Masses, Array, Array]:
+    """Converts masses to units.
+
+    Also returns by how much the supplies miss a sum of 0, and whether that is within the tolerance.
+    """
+    off, balanced = _difference(edges.supply, tolerance)
+    given = (edges.supply, edges.lower, jnp.where(filled, edges.capacity, 0))
+    if jnp.issubdtype(edges.supply.dtype, jnp.integer):
+        integer, most = grid.integer_and_most()
+        wide = [x.astype(integer) for x in (edges.capacity, edges.lower, edges.supply)]
+        total = sum(jnp.abs(as_float(x)[0]).sum() for x in given)
+        total += jnp.where(filled, jnp.abs(as_float(edges.lower)[0]), 0).sum()
+        overflow = total >= most // 2
+        capacity, lower, supply = (jnp.where(overflow, 0, x) for x in wide)
+        room = jnp.where(capacity > most + jnp.minimum(lower, 0), most, capacity - lower)
+        excess = _without_lower(edges, supply, lower)
+        zero = jnp.zeros_like(excess[0], jnp.int32)
+        masses = Masses(room, edges.unlimited, excess, filled, zero, overflow)
+        return masses, off, balanced
+
+    wide = [jnp.abs(as_float(x)[0]) for x in given]
+    wide += [jnp.where(filled, wide[1], 0)]
+    highest, _ = grid.exponent_of_sum(jnp.concatenate(wide))
+    # A unit below the least normal number would be flushed to 0.
+    least = jnp.finfo(edges.supply.dtype).minexp
+    exponent = jnp.maximum(highest - grid.bits_of_bound() + 1, least)
+    integer, _ = grid.integer_and_most()
+
+    def rounded(x: Float[Array, " k"]) -> Int[Array, " k"]:
+        return jnp.round(grid.times_power(as_float(x)[0], -exponent)).astype(integer)
+
+    # Rounded up: what a capacity can carry, it can carry in units. Flows are cut to capacities.
+    apart = as_float(edges.capacity)[0] - as_float(edges.lower)[0]
+    most = np.nextafter(np.asarray(grid.integer_and_most()[1] + 1, apart.dtype), 0)
+    room = jnp.minimum(jnp.ceil(grid.times_power(apart, -exponent)), most).astype(integer)
+    excess = _without_lower(edges, rounded(edges.supply), rounded(edges.lower))
+    excess = _settled(edges, excess, has_room, tolerance)
+    overflow = jnp.zeros_like(balanced)
+    masses = Masses(room, edges.unlimited, excess, filled, exponent, overflow)
+    return masses, off, balanced
+
+
+def _without_lower(edges: Any, supply: Num[Array, " n"], lower: Num[Array, " e"]) -> Array:
+    return supply.at[edges.tail].add(-lower).at[edges.head].add(lower)
+
+
+def positive(edges: Any) -> Float[Array, " n"]:
+    """The positive supplies after lower bounds are taken out, about."""
+    wide = as_float(edges.supply)[0], as_float(edges.lower)[0]
+    return jnp.maximum(_without_lower(edges, *wide), 0)
+
+
+def _difference(supply: Num[Array, " n"], tolerance: float) -> tuple[Array, Array]:
+    if jnp.issubdtype(supply.dtype, jnp.integer):
+        integer, most = grid.integer_and_most()
+        wide = supply.astype(integer).clip(-most, most)
+        sums = (grid.totals(jnp.maximum(x, 0)[None, :])[0] for x in (wide, -wide))
+        a, b = sums
+        return jnp.abs(a - b), a == b
+    wide = as_float(supply)[0]
+    a, b = (accurate_sum(jnp.maximum(x, 0)) for x in (wide, -wide))
+    off = jnp.abs(accurate_sum(wide))
+    return off, off <= tolerance * a
+
+
+def _settled(
+    edges: Any, excess: Int[Array, " n"], has_room: Bool[Array, " e"], tolerance: float
+) -> Int[Array, " n"]:
+    """Makes the excess of each component sum to 0, where rounding explains that it does not.
+
+    Demands share the difference in proportion; where there are none, all nodes do. Edges with room
+    connect the nodes of a component.
+    """
+    n = excess.size
+    label = _components(edges.tail, edges.head, has_room, excess)
+
+    def sums(x: Array) -> Array:
+        return jnp.zeros_like(x).at[label].add(x)
+
+    supply, lower = (jnp.abs(as_float(x)[0]) for x in (edges.supply, edges.lower))
+    size = supply.at[edges.tail].add(lower).at[edges.head].add(lower)
+    demand = jnp.where(edges.supply < 0, supply, 0)
+    share = jnp.where(sums(demand)[label] > 0, demand, size)
+    of_all, off = sums(share), sums(excess)
+    off_as_float = as_float(off)[0]
+    allowed = tolerance * sums(as_float(jnp.abs(excess))[0]) + 4.0 * n
+    rate = jnp.where(of_all > 0, off_as_float / jnp.where(of_all > 0, of_all, 1), 0)
+    change = jnp.trunc(rate[label] * share).astype(excess.dtype)
+    left = off - sums(change)
+    greatest = jnp.zeros_like(share).at[label].max(share)
+    at = jnp.arange(n, dtype=jnp.int32)
+    first = jnp.full_like(at, n).at[label].min(jnp.where(share == greatest[label], at, n))
+    change += jnp.where(first[label] == at, left[label], 0)
+    near = jnp.abs(off_as_float) <= allowed
+    return excess - jnp.where(near[label], change, 0)
+
+
+def _components(
+    tail: Int[Array, " e"], head: Int[Array, " e"], joined: Bool[Array, " e"], like: Array
+) -> Int[Array, " n"]:
+    """The connected component of each node: the number of its first node."""
+    n = like.size
+    tail = jnp.where(joined, tail, 0)
+    head = jnp.where(joined, head, 0)
+
+    def join(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        label, _ = state
+        low = jnp.minimum(label[tail], label[head])
+        low = jnp.where(joined, low, n)
+        lowered = label.at[label[tail]].min(low).at[label[head]].min(low)
+        lowered = lowered.at[tail].min(low).at[head].min(low)
+        lowered = lowered[lowered]
+        return lowered, (lowered != label).any()
+
+    start = jnp.arange(n, dtype=jnp.int32) + 0 * like.astype(jnp.int32)
+    return lax.while_loop(lambda state: state[1], join, (start, joined.any()))[0]
