@@ -13,11 +13,13 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flow_helpers import by_networkx, random_edges
 from grid_cut_helpers import exact_cut
 from helpers import numpy_dtype, to_numpy
 from matching_helpers import edges_of
+from min_cost_flow_helpers import by_ortools
 from oracles import scipy_optimum
 from point_costs import distances
 from scipy.optimize import linear_sum_assignment
@@ -164,6 +166,23 @@ def networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Argume
     return network, numbers(rng, (count, len(ends)), dtype), source, sink
 
 
+def priced_networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """One network with a ring that can carry every supply, by an edge without a limit too."""
+    nodes = shape[0] + 1
+    ring = np.stack([np.arange(nodes), np.roll(np.arange(nodes), -1)], 1)
+    ends = np.concatenate([ring, rng.integers(0, nodes, (nodes + max(shape), 2))])
+    network = to_numpy(jm.FlowNetwork.from_edges(*ends.T, nodes))
+    supply = rng.integers(-9, 10, (count, nodes)).astype(np.int32)
+    supply[:, 0] -= supply.sum(1, dtype=np.int32)
+    capacity = rng.integers(0, 9, (count, len(ends))).astype(numpy_dtype(dtype))
+    capacity[:, :nodes] = 99
+    is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
+    capacity[:, 1] = np.inf if is_float else np.iinfo(dtype).max
+    cost = numbers(rng, (count, len(ends)), dtype)
+    cost[:, nodes:] -= numpy_dtype(dtype).type(30)  # the ring has no negative costs
+    return network, capacity, cost, supply
+
+
 def partial_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     """Of which a part of the mass moves."""
     return *plans(rng, count, shape, dtype), rng.integers(1, 2 * shape[0], count).astype(np.int32)
@@ -282,6 +301,12 @@ def of_network(network: Any, capacity: Any, source: Any, sink: Any) -> float:
     return float(by_networkx(nodes, *ends, given, int(source), int(sink)))
 
 
+def of_priced_network(network: Any, capacity: Any, cost: Any, supply: Any) -> float:
+    """Costs are multiples of 2^-10, and masses are whole."""
+    ends, units = (network.senders, network.receivers), np.asarray(cost).astype(float) * 1024
+    return by_ortools(*ends, capacity, units.astype(np.int64), supply) / 1024
+
+
 def of_grid(*grid: Any) -> float:
     return float(exact_cut(*(np.asarray(x).astype(float) for x in grid), 4)[0])
 
@@ -378,6 +403,10 @@ SUBJECTS = {
     "minimum cut": Subject(
         jm.minimum_cut, networks, of_network, jm.check_minimum_cut, "value",
         dtypes=WIDE, numbers=(1,), shared=1,
+    ),
+    "minimum-cost flow": Subject(
+        jm.minimum_cost_flow, priced_networks, of_priced_network, jm.check_minimum_cost_flow,
+        methods=("auto", "network_simplex", "cost_scaling", "xla"), numbers=(1, 2), shared=1,
     ),
     "grid cut": Subject(
         jm.grid_cut, grids, of_grid, jm.check_grid_cut, "value",

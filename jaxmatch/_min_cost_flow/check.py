@@ -239,12 +239,11 @@ def _is_cut(edges: CheckEdges, side: Bool[Array, " n"]) -> Bool[Array, ""]:
     out = [xp.where(leaves & edges.endless, xp.inf, out[0]), *out[1:]]
     back = [xp.where(enters, x, 0) for x in _parts(edges.lower)]
     more = sum_down(*supply, *(-x for x in out), *back)
-    # Demands are scaled if supplies of floats miss a sum of 0 by rounding.
-    every = _parts(edges.supply)
-    off = xp.maximum(sum_up(*every), -sum_down(*every))
+    # Supplies of floats may miss a sum of 0; what is too much stays where it is.
+    spare = xp.maximum(sum_up(*_parts(edges.supply)), 0)
     if jnp.issubdtype(edges.supply.dtype, jnp.integer):
-        off = xp.zeros_like(off)
-    return side.any() & (more > off)
+        spare = xp.zeros_like(spare)
+    return side.any() & (more > spare)
 
 
 def _is_cycle(edges: CheckEdges, cycle: Bool[Array, " e"]) -> Bool[Array, ""]:

@@ -146,35 +146,34 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     count = edges.around(xp.ones_like(sizes)) + 1
     through = edges.around(sizes) + xp.abs(s)
     total = sizes.sum() + xp.abs(s).sum()
-    allowed = (2 * float(info.eps) + eps * count) * through
-    allowed += count * (_UNIT[np.dtype(flow.dtype).name] * total + float(info.smallest_subnormal))
-    allowed += xp.abs(s) * _scaling(edges, s, tolerance)
-    return (off <= allowed).all() & xp.isfinite(total)
+    rounded = (2 * float(info.eps) + eps * count) * through
+    rounded += count * (_UNIT[np.dtype(flow.dtype).name] * total + float(info.smallest_subnormal))
+    return _is_forgiven(edges, s, xp.maximum(off - rounded, 0), tolerance) & xp.isfinite(total)
 
 
-def _scaling(edges: CheckEdges, supply: Float[Array, " n"], tolerance: float) -> Float[Array, " n"]:
-    """By how much supplies or demands may be scaled, so that those of each part have one sum.
+def _is_forgiven(
+    edges: CheckEdges, supply: Float[Array, " n"], off: Float[Array, " n"], tolerance: float
+) -> Bool[Array, ""]:
+    """Whether supplies are missed by no more than they themselves miss a sum of 0.
 
-    0 if they have one; and if they differ by more than `tolerance` of the positive ones.
+    `off`: by how much each node misses its supply. Supplies of each part of the network may miss
+    a sum of 0 by `tolerance` of the positive ones, or as much as those of the whole network do.
     """
-    xp = module_of(supply)
-    if supply.size == 0:
-        return supply
+    xp, n = module_of(supply), supply.size
+    if n == 0:
+        return off.sum() == 0
     label = _parts_of(edges, supply)
-    lower = edges.lower.astype(supply.dtype)
-    # Across parts, edges carry exactly their lower bound.
-    given = supply - edges.net(lower)
 
     def sums(x: Array) -> Array:
-        return add_at(supply.size, label, x)
+        return add_at(n, label, x)
 
-    off = xp.abs(sums(given))
-    up, down = (sums(xp.maximum(x, 0)) for x in (supply, -supply))
-    about = xp.maximum(up, down)
-    near = off <= 2 * tolerance * xp.maximum(sums(xp.abs(given)), about)
-    lesser = xp.minimum(xp.where(up > 0, up, down), xp.where(down > 0, down, up))
-    rate = off / xp.where(lesser > 0, lesser, 1)
-    return xp.where(near, 2 * rate, 0)[label]
+    # Across parts, edges carry exactly their lower bound.
+    given = supply - edges.net(edges.lower.astype(supply.dtype))
+    missed, sizes = xp.abs(sums(given)), sums(xp.abs(given))
+    whole = xp.maximum(sum_up(supply), sum_up(-supply))
+    allowed = xp.where(missed <= tolerance * sizes + whole, 2 * missed, 0)
+    rounded = 2 * n * float(jnp.finfo(edges.supply.dtype).eps) * sizes.sum()
+    return (sums(off) <= allowed + rounded).all()
 
 
 def _parts_of(edges: CheckEdges, like: Float[Array, " n"]) -> Int[Array, " n"]:

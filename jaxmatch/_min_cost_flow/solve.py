@@ -64,8 +64,8 @@ def minimum_cost_flow(
       int64. +inf forbids an edge.
     - `supply`: `[..., n]`, how much more leaves each node than enters it. A demand is a negative
       supply. Integers must sum to 0. Floats may miss 0 by roundings of the coarsest dtype among
-      capacities, bounds and supplies, or by 1e-6 of the sum of the positive supplies; demands are
-      then scaled.
+      capacities, bounds and supplies, or by 1e-6 of the sum of the positive supplies. What is too
+      much then stays.
     - `lower`: `[..., e]`, the least that each edge carries, 0 by default; it may be negative.
     - `warm_start`: an earlier result, or potentials `[..., n]`, from which the search may begin.
     - `method`: `"auto"`, `"network_simplex"`, `"cost_scaling"` or `"xla"`, see

@@ -24,7 +24,7 @@ from jaxmatch._flow import fixed_point as grid
 from jaxmatch._flow.network import FlowNetwork
 from jaxmatch._min_cost_flow.problem import MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
-from jaxmatch._min_cost_flow.xla_masses import Masses, in_units, positive
+from jaxmatch._min_cost_flow.xla_masses import Masses, in_units, is_left, positive
 from jaxmatch._min_cost_flow.xla_paths import Limits, negative_edges, send
 
 
@@ -54,14 +54,16 @@ def solve(network: FlowNetwork, problem: MinCostProblem) -> MinimumCostFlow:
     unbounded = start.cycle.any()
     c = jnp.where(unbounded, 0, c)  # to learn whether a flow exists
 
-    masses, off, balanced = in_units(edges, start.filled, has_room, tolerance)
+    masses, off, balanced = in_units(edges, start.filled, tolerance)
     found = send(edges.tail, edges.head, c, masses, start, limits)
+    infeasible, lacking = is_left(edges, masses, has_room, found.excess, tolerance)
+    side = jnp.where((found.excess > 0).any(), found.reached, lacking.any() & ~lacking)
 
     flow = _as_flow(edges, masses, found.units)
     potential, cost, gap, too_large = _value(problem, edges, flow, found.potential)
     overflow = masses.overflow | start.overflow | found.overflow | too_large
     status = jnp.where(unbounded, Status.UNBOUNDED, Status.OPTIMAL)
-    status = jnp.where(found.infeasible, Status.INFEASIBLE, status)
+    status = jnp.where(infeasible, Status.INFEASIBLE, status)
     # A search that ended early has no verdict.
     status = jnp.where(overflow, Status.OVERFLOW, status)
     status = jnp.where(balanced, status, Status.UNBALANCED)
@@ -79,7 +81,7 @@ def solve(network: FlowNetwork, problem: MinCostProblem) -> MinimumCostFlow:
         cost=kept(cost),
         potential=kept(potential)[:n],
         gap=gap,
-        source_side=((status == Status.INFEASIBLE) & found.reached)[:n],
+        source_side=((status == Status.INFEASIBLE) & side)[:n],
         cycle=((status == Status.UNBOUNDED) & start.cycle)[:e],
         status=status,
     )

@@ -25,7 +25,7 @@ class Masses(NamedTuple):
 
 
 def in_units(
-    edges: Any, filled: Bool[Array, " e"], has_room: Bool[Array, " e"], tolerance: float
+    edges: Any, filled: Bool[Array, " e"], tolerance: float
 ) -> tuple[Masses, Array, Array]:
     """Converts masses to units.
 
@@ -62,7 +62,6 @@ def in_units(
     most = np.nextafter(np.asarray(grid.integer_and_most()[1] + 1, apart.dtype), 0)
     room = jnp.minimum(jnp.ceil(grid.times_power(apart, -exponent)), most).astype(integer)
     excess = _without_lower(edges, rounded(edges.supply), rounded(edges.lower))
-    excess = _settled(edges, excess, has_room, tolerance)
     overflow = jnp.zeros_like(balanced)
     masses = Masses(room, edges.unlimited, excess, filled, exponent, overflow)
     return masses, off, balanced
@@ -91,36 +90,34 @@ def _difference(supply: Num[Array, " n"], tolerance: float) -> tuple[Array, Arra
     return off, off <= tolerance * a
 
 
-def _settled(
-    edges: Any, excess: Int[Array, " n"], has_room: Bool[Array, " e"], tolerance: float
-) -> Int[Array, " n"]:
-    """Makes the excess of each component sum to 0, where rounding explains that it does not.
+def is_left(
+    edges: Any,
+    masses: Masses,
+    has_room: Bool[Array, " e"],
+    left: Int[Array, " n"],
+    tolerance: float,
+) -> tuple[Bool[Array, ""], Bool[Array, " n"]]:
+    """Whether more mass was not sent than supplies miss a sum of 0 by rounding.
 
-    Demands share the difference in proportion; where there are none, all nodes do. Edges with room
-    connect the nodes of a component.
+    `left`: the excess of each node at the end. Also returns the nodes of parts of the network that
+    lack supply. Edges with room connect the nodes of a part.
     """
-    n = excess.size
-    label = _components(edges.tail, edges.head, has_room, excess)
+    n = left.size
+    label = _components(edges.tail, edges.head, has_room, left)
 
     def sums(x: Array) -> Array:
-        return jnp.zeros_like(x).at[label].add(x)
+        return as_float(jnp.zeros_like(x).at[label].add(x))[0]
 
-    supply, lower = (jnp.abs(as_float(x)[0]) for x in (edges.supply, edges.lower))
-    size = supply.at[edges.tail].add(lower).at[edges.head].add(lower)
-    demand = jnp.where(edges.supply < 0, supply, 0)
-    share = jnp.where(sums(demand)[label] > 0, demand, size)
-    of_all, off = sums(share), sums(excess)
-    off_as_float = as_float(off)[0]
-    allowed = tolerance * sums(as_float(jnp.abs(excess))[0]) + 4.0 * n
-    rate = jnp.where(of_all > 0, off_as_float / jnp.where(of_all > 0, of_all, 1), 0)
-    change = jnp.trunc(rate[label] * share).astype(excess.dtype)
-    left = off - sums(change)
-    greatest = jnp.zeros_like(share).at[label].max(share)
-    at = jnp.arange(n, dtype=jnp.int32)
-    first = jnp.full_like(at, n).at[label].min(jnp.where(share == greatest[label], at, n))
-    change += jnp.where(first[label] == at, left[label], 0)
-    near = jnp.abs(off_as_float) <= allowed
-    return excess - jnp.where(near[label], change, 0)
+    excess = masses.excess
+    off, size = sums(excess), sums(jnp.abs(excess))
+    slack = jnp.zeros_like(off[0])
+    if jnp.issubdtype(edges.supply.dtype, jnp.floating):
+        slack = 2.0 * n * float(jnp.finfo(edges.supply.dtype).eps) * size.sum() + float(n)
+    near = jnp.abs(off) <= tolerance * size + jnp.abs(off.sum())
+    off = jnp.where(near, off, 0)
+    too_much = sums(jnp.maximum(left, 0)) > jnp.maximum(off, 0) + slack
+    too_little = sums(jnp.maximum(-left, 0)) > jnp.maximum(-off, 0) + slack
+    return (too_much | too_little).any(), (too_little & ~too_much)[label]
 
 
 def _components(

@@ -57,8 +57,8 @@ class Start(NamedTuple):
 class Found(NamedTuple):
     units: Int[Array, " e"]
     potential: Num[Array, " n"]
-    infeasible: Bool[Array, ""]
-    reached: Bool[Array, " n"]  # if infeasible: nodes to which the excess that is left can move
+    excess: Int[Array, " n"]  # what could not be sent
+    reached: Bool[Array, " n"]  # nodes to which the excess that is left can move
     overflow: Bool[Array, ""]
 
 
@@ -183,7 +183,7 @@ class _State(NamedTuple):
     units: Int[Array, " e"]
     excess: Int[Array, " n"]
     potential: Num[Array, " n"]
-    infeasible: Bool[Array, ""]
+    stuck: Bool[Array, ""]  # no deficit is reached
     reached: Bool[Array, " n"]
     overflow: Bool[Array, ""]
 
@@ -202,7 +202,7 @@ def send(
     start: Start,
     limits: Limits,
 ) -> Found:
-    """Sends all excess to deficits at the least cost, or finds that it cannot be sent."""
+    """Sends as much excess as possible to deficits, at the least cost."""
     both = jnp.concatenate
     arcs = _Arcs(both([tail, head]), both([head, tail]), both([cost, -cost]))
     units = jnp.where(masses.filled, masses.room, 0)
@@ -212,17 +212,17 @@ def send(
     state = _State(units, excess, start.potential, none.any(), none, stopped)
 
     def goes_on(state: _State) -> Array:
-        return (state.excess > 0).any() & ~state.infeasible & ~state.overflow
+        return (state.excess > 0).any() & ~state.stuck & ~state.overflow
 
     state = lax.while_loop(goes_on, lambda state: _round(arcs, masses, state, limits), state)
-    return Found(state.units, state.potential, state.infeasible, state.reached, state.overflow)
+    return Found(state.units, state.potential, state.excess, state.reached, state.overflow)
 
 
 def _round(arcs: _Arcs, masses: Masses, state: _State, limits: Limits) -> _State:
     """Sends excess along shortest paths, each in a tree of its own."""
     units, excess, potential = state[:3]
     n, e = excess.size, units.size
-    _, most = jnp.iinfo(units.dtype).min, jnp.iinfo(units.dtype).max
+    most = jnp.iinfo(units.dtype).max
     residual = jnp.concatenate([jnp.where(masses.unlimited, most, masses.room - units), units])
     is_open = residual > 0
     reduced = jnp.maximum(arcs.cost - potential[arcs.tail] + potential[arcs.head], 0)
@@ -265,7 +265,7 @@ def _round(arcs: _Arcs, masses: Masses, state: _State, limits: Limits) -> _State
         units=units,
         excess=excess + change,
         potential=jnp.where(has_path.any(), moved, potential),
-        infeasible=~deficits.any(),
+        stuck=~deficits.any(),
         reached=reached,
         overflow=state.overflow | beyond,
     )

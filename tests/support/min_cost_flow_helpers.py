@@ -1,0 +1,97 @@
+"""What the tests of minimum-cost flow share: truths by other packages, and random problems."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from ortools.graph.python import min_cost_flow
+
+import jaxmatch as jm
+
+
+NO_LIMIT = 1 << 40  # more than any flow of the tests
+
+
+def by_ortools(
+    senders: Any, receivers: Any, capacity: Any, cost: Any, supply: Any, lower: Any = 0
+) -> int | None:
+    """The least cost of a flow of integers, None if there is none."""
+    capacity = np.asarray(capacity)
+    is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
+    endless = capacity == (np.inf if is_float else np.iinfo(capacity.dtype).max)
+    room = np.where(endless, 0, capacity).astype(np.int64)
+    room = np.where(endless, NO_LIMIT, room)
+    supply, cost = (np.asarray(x).astype(np.int64) for x in (supply, cost))
+    lower = np.broadcast_to(np.asarray(lower).astype(np.int64), room.shape)
+    n = len(supply)
+    given = supply.copy()
+    np.add.at(given, senders, -lower)
+    np.add.at(given, receivers, lower)
+    flow = min_cost_flow.SimpleMinCostFlow()
+    flow.add_arcs_with_capacity_and_unit_cost(senders, receivers, room - lower, cost)
+    flow.set_nodes_supplies(np.arange(n), given)
+    if flow.solve() != flow.OPTIMAL:
+        return None
+    return int(flow.optimal_cost() + (lower * cost).sum())
+
+
+class Problem(NamedTuple):
+    """One problem: the arguments of `minimum_cost_flow`."""
+
+    network: jm.FlowNetwork
+    capacity: np.ndarray
+    cost: np.ndarray
+    supply: np.ndarray
+    lower: np.ndarray | None = None
+
+    def solve(self, **options: Any) -> jm.MinimumCostFlow:
+        return jm.minimum_cost_flow(*self[:4], lower=self.lower, **options)
+
+    def check(self, res: jm.MinimumCostFlow) -> jm.MinimumCostFlowCheck:
+        return jm.check_minimum_cost_flow(*self[:4], res, lower=self.lower)
+
+
+def random_problem(
+    rng: np.random.Generator,
+    nodes: int,
+    edges: int,
+    *,
+    negative: bool = True,
+    lower: bool = False,
+    endless: float = 0.0,
+    most: int = 10,
+) -> Problem:
+    """Integers, with parallel edges and loops. Not all problems have a flow."""
+    ends = rng.integers(0, nodes, (2, edges))
+    network = jm.FlowNetwork.from_edges(*ends, nodes)
+    capacity = rng.integers(0, most, edges)
+    bound = np.minimum(rng.integers(-2, 3, edges), capacity) if lower else None
+    capacity[rng.random(edges) < endless] = np.iinfo(np.int64).max
+    cost = rng.integers(-4 if negative else 0, most, edges)
+    supply = rng.integers(-3, 4, nodes)
+    supply[rng.integers(nodes)] -= supply.sum()
+    return Problem(network, capacity, cost, supply, bound)
+
+
+def scaled(problem: Problem, mass: float, cost: float, dtype: Any = np.float64) -> Problem:
+    """The problem in floats, with masses and costs times these numbers."""
+    endless = problem.capacity == np.iinfo(problem.capacity.dtype).max
+    capacity = np.where(endless, np.inf, problem.capacity * mass).astype(dtype)
+    lower = None if problem.lower is None else (problem.lower * mass).astype(dtype)
+    others = (problem.cost * cost).astype(dtype), (problem.supply * mass).astype(dtype)
+    return Problem(problem.network, capacity, *others, lower)
+
+
+def verdict(problem: Problem, res: jm.MinimumCostFlow) -> tuple[bool, ...]:
+    """Whether the check proves the flow, the cut, and the cycle."""
+    check = problem.check(res)
+    return bool(check.optimal), bool(check.infeasible), bool(check.unbounded)
+
+
+PROVED = {
+    jm.Status.OPTIMAL: (True, False, False),
+    jm.Status.INFEASIBLE: (False, True, False),
+    jm.Status.UNBOUNDED: (False, False, True),
+}
