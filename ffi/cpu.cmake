@@ -19,6 +19,7 @@ jaxmatch_library(jaxmatch_cpu
   k_best/cpu/pick.cc
   k_best/cpu/portable.cc
   matching/cpu/handler.cc
+  min_cost_flow/cpu/handler.cc
   nearest/cpu/handler.cc
   perturbed/cpu/noise_fill.cc
   perturbed/cpu/assignments.cc

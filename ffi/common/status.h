@@ -17,6 +17,7 @@ enum Status : int32_t {
   kInvalidMass = JAXMATCH_STATUS_INVALID_MASS,
   kUnbalanced = JAXMATCH_STATUS_UNBALANCED,
   kTimeLimit = JAXMATCH_STATUS_TIME_LIMIT,
+  kUnbounded = JAXMATCH_STATUS_UNBOUNDED,
 };
 
 }  // namespace jaxmatch

@@ -5,4 +5,4 @@ the meaning of a constant that `jaxmatch._ffi.sizes` looks up. CMake reads the v
 file. Python rejects a library with another version.
 """
 
-ABI = 20
+ABI = 21

@@ -1,0 +1,270 @@
+// The network simplex method for flows of least cost (Ahuja, Magnanti and Orlin, Network Flows,
+// 1993, chapter 11), with the search for entering arcs in blocks that Király and Kovács found best
+// (Acta Universitatis Sapientiae, Informatica 4, 2012).
+#ifndef JAXMATCH_MIN_COST_FLOW_CPU_NETWORK_SIMPLEX_H_
+#define JAXMATCH_MIN_COST_FLOW_CPU_NETWORK_SIMPLEX_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "common/cpu/host_arena.h"
+#include "common/cpu/poll.h"
+#include "min_cost_flow/cpu/arcs.h"
+#include "min_cost_flow/cpu/basis_tree.h"
+
+namespace jaxmatch::min_cost_flow {
+
+// A basis is a spanning tree of the nodes and a root. Every node has an artificial arc to or from
+// the root that costs more than any path. Arcs outside of the tree carry nothing or their capacity.
+//
+// The basis stays strongly feasible: each arc of the tree can carry more toward the root. So no
+// sequence of pivots repeats.
+template <class P>
+class NetworkSimplex {
+ public:
+  NetworkSimplex(const Arcs<P>& g, HostArena& memory)
+      : g_(g),
+        tree_(g.nodes, memory),
+        price_(memory.take<P>(int64_t(g.nodes) + 1, P(0))),
+        arc_(memory.take<Arc>(g.arcs)),
+        place_(memory.take<int32_t>(g.arcs)) {
+    mix();
+    find_artificial();
+    begin(memory);
+  }
+
+  // Goes on from the basis of another solve of the same arcs, with other costs. Takes the tree
+  // over.
+  template <class Q>
+  NetworkSimplex(const Arcs<P>& g, const NetworkSimplex<Q>& earlier, HostArena& memory)
+      : g_(g),
+        tree_(earlier.tree_),
+        price_(memory.take<P>(int64_t(g.nodes) + 1)),
+        arc_(memory.take<Arc>(g.arcs)),
+        place_(earlier.place_) {
+    for (int32_t k = 0; k < g.arcs; ++k) {
+      const auto& a = earlier.arc_[k];
+      arc_[k] = {a.tail, a.head, g.cost[place_[k]], State(int32_t(a.state))};
+    }
+    find_artificial();
+    price_[tree_.root()] = 0;
+    for (int32_t u = tree_.after(tree_.root()); u != tree_.root(); u = tree_.after(u)) {
+      const auto& at = tree_[u];
+      const bool real = at.arc < g.arcs;
+      const P cost = real ? arc_[at.arc].cost : artificial_;
+      price_[u] = price_[at.parent] + ((real ? arc_[at.arc].tail == u : is_from(u)) ? -cost : cost);
+    }
+  }
+
+  Outcome solve() {
+    const int32_t block = std::max(32, int32_t(std::sqrt(double(g_.arcs))));
+    int64_t pivots = 0;
+    for (int32_t e; (e = find_entering(block)) >= 0;) {
+      if (++pivots % 64 == 0) poll_interrupt();
+      if (!pivot(e)) {
+        entering_ = e;
+        return Outcome::kUnbounded;
+      }
+    }
+    return left() > 0 ? Outcome::kInfeasible : Outcome::kOptimal;
+  }
+
+  // The flow on artificial arcs: supplies that could not leave.
+  int64_t left() const {
+    int64_t sum = 0;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      if (tree_[u].arc >= g_.arcs && is_from(u)) sum += tree_[u].down;
+    }
+    return sum;
+  }
+
+  // After solve(). The reduced cost of an arc is its cost plus the price of its tail, less that of
+  // its head.
+  P* price() { return price_; }
+  P price_of_root() const { return price_[tree_.root()]; }
+  P artificial() const { return artificial_; }
+
+  // The flow on arc e.
+  void write_flow(int64_t* flow) const {
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      flow[place_[k]] = arc_[k].state == kFull ? g_.capacity[place_[k]] : 0;
+    }
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      const auto& at = tree_[u];
+      if (at.arc < g_.arcs) flow[place_[at.arc]] = arc_[at.arc].tail == u ? at.down : at.up;
+    }
+  }
+
+  // After kUnbounded: calls f(arc) for the arcs of a cycle of negative cost without limits.
+  template <class F>
+  void for_cycle(const F& f) const {
+    const Arc& in = arc_[entering_];
+    f(place_[entering_]);
+    const int32_t meet = tree_.meet(in.tail, in.head);
+    for (int32_t end : {in.tail, in.head}) {
+      for (int32_t u = end; u != meet; u = tree_[u].parent) f(place_[tree_[u].arc]);
+    }
+  }
+
+ private:
+  using Whole = std::conditional_t<sizeof(P) == 8, uint64_t, unsigned __int128>;
+
+  enum State : int32_t { kFull = -1, kInTree = 0, kEmpty = 1 };
+  struct Arc {
+    int32_t tail, head;
+    P cost;
+    State state;
+  };
+
+  // Neighbouring arcs often share a tail. Mixed, the arcs of a block differ more, and the best of
+  // them is better.
+  void mix() {
+    const int32_t step = std::max(8, int32_t(std::sqrt(double(g_.arcs))));
+    int32_t k = 0;
+    for (int32_t first = 0; first < std::min(step, g_.arcs); ++first) {
+      for (int64_t e = first; e < g_.arcs; e += step) {
+        arc_[k] = {g_.tail[e], g_.head[e], g_.cost[e], kEmpty};
+        place_[k++] = int32_t(e);
+      }
+    }
+  }
+
+  // Whether the arc of u, which is artificial, leads to the root.
+  bool is_from(int32_t u) const { return g_.supply[tree_[u].arc - g_.arcs] >= 0; }
+
+  void find_artificial() {
+    P most = 0;
+    for (int32_t e = 0; e < g_.arcs; ++e) {
+      most = std::max(most, g_.cost[e] < 0 ? -g_.cost[e] : g_.cost[e]);
+    }
+    artificial_ = (most + 1) * P(g_.nodes);
+  }
+
+  void begin(HostArena& memory) {
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      const int64_t b = g_.supply[u];
+      const bool from = b >= 0;
+      tree_[u] = {tree_.root(), g_.arcs + u, from ? kNoLimit : -b, from ? b : kNoLimit};
+      price_[u] = from ? -artificial_ : artificial_;
+    }
+    tree_.build(memory);
+  }
+
+  // Only differences of prices matter. They may wrap around, because pivots can shift all prices.
+  P reduced(const Arc& a) const {
+    return P(Whole(a.cost) + Whole(price_[a.tail]) - Whole(price_[a.head]));
+  }
+
+  // Searches blocks of arcs in turn. Returns the best arc of the first block that has one, or -1.
+  int32_t find_entering(int32_t block) {
+    P best = 0;
+    int32_t found = -1;
+    for (int32_t seen = 0; seen < g_.arcs;) {
+      const int32_t end = std::min(at_ + block, g_.arcs);
+      for (int32_t k = at_; k < end; ++k) {
+        const P x = reduced(arc_[k]) * int32_t(arc_[k].state);
+        if (x < best) {
+          best = x;
+          found = k;
+        }
+      }
+      seen += end - at_;
+      at_ = end == g_.arcs ? 0 : end;
+      if (found >= 0) break;
+    }
+    return found;
+  }
+
+  // Lets arc e enter the tree. Flow moves around the cycle that it closes, until an arc can carry
+  // no more: that arc leaves. Returns false if the flow has no limit.
+  bool pivot(int32_t e) {
+    Arc& in = arc_[e];
+    const bool forward = in.state == kEmpty;
+    const int32_t from = forward ? in.tail : in.head, to = forward ? in.head : in.tail;
+    const int32_t meet = tree_.meet(from, to);
+    const int64_t capacity = g_.capacity[place_[e]];
+    // Flow runs from `meet` down to `from`, over the arc, and from `to` up to `meet`. Of the arcs
+    // that limit it, the last one leaves. That keeps the basis strongly feasible.
+    int64_t most = capacity;
+    int32_t top = -1;
+    bool below_from = false;
+    for (int32_t u = from; u != meet; u = tree_[u].parent) {
+      if (tree_[u].down < most) {
+        most = tree_[u].down;
+        top = u;
+        below_from = true;
+      }
+    }
+    for (int32_t u = to; u != meet; u = tree_[u].parent) {
+      if (tree_[u].up <= most) {
+        most = tree_[u].up;
+        top = u;
+        below_from = false;
+      }
+    }
+    if (!is_limited(most)) return false;
+    if (most > 0) {
+      for (int32_t u = from; u != meet; u = tree_[u].parent) {
+        tree_[u].down -= most;
+        tree_[u].up += most;
+      }
+      for (int32_t u = to; u != meet; u = tree_[u].parent) {
+        tree_[u].up -= most;
+        tree_[u].down += most;
+      }
+    }
+    if (top < 0) {
+      in.state = State(-in.state);
+      return true;
+    }
+    const BasisTree::Node out = tree_[top];
+    if (out.arc < g_.arcs) {
+      // Empty if nothing more can leave the head.
+      Arc& leaving = arc_[out.arc];
+      const bool nothing_up = out.up == 0;
+      leaving.state = nothing_up == (leaving.tail == top) ? kFull : kEmpty;
+    }
+    // Room of the arc along the direction of the flow, and against it.
+    const int64_t along = capacity - most, back = most;
+    const P more = forward ? reduced(in) : -reduced(in);
+    in.state = kInTree;
+    if (below_from) {
+      tree_.move(top, from, to, meet, {to, e, along, back});
+      shift(from, -more);
+    } else {
+      tree_.move(top, to, from, meet, {from, e, back, along});
+      shift(to, more);
+    }
+    return true;
+  }
+
+  // Adds `more` to the prices of the subtree of u, or subtracts it from all others.
+  void shift(int32_t u, P more) {
+    int32_t v = u, end = tree_.after(tree_.last(u));
+    if (2 * tree_.size(u) > g_.nodes) {
+      std::swap(v, end);
+      more = -more;
+    }
+    for (; v != end; v = tree_.after(v)) {
+      price_[v] = P(Whole(price_[v]) + Whole(more));
+    }
+  }
+
+  template <class>
+  friend class NetworkSimplex;
+
+  const Arcs<P>& g_;
+  BasisTree tree_;
+  P* const price_;
+  Arc* const arc_;        // mixed
+  int32_t* const place_;  // of the arcs in g_
+  P artificial_ = 0;      // the cost of artificial arcs
+  int32_t at_ = 0, entering_ = -1;
+};
+
+}  // namespace jaxmatch::min_cost_flow
+
+#endif  // JAXMATCH_MIN_COST_FLOW_CPU_NETWORK_SIMPLEX_H_
