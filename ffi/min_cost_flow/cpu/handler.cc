@@ -38,7 +38,7 @@ void solve_problem(const Operands& o, int64_t b, HostArena& memory) {
                           o.source_side + nodes,
                           o.cycle + edges,
                           o.status + b};
-  Problem<M, C, V>(given, o.forgiven, memory, out).solve();
+  Problem<M, C, V>(given, o.method, o.forgiven, memory, out).solve();
 }
 
 // Returns false if memory runs out.

@@ -14,6 +14,7 @@
 #include "common/cpu/poll.h"
 #include "min_cost_flow/cpu/arcs.h"
 #include "min_cost_flow/cpu/basis_tree.h"
+#include "min_cost_flow/cpu/start_forest.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -50,13 +51,19 @@ class NetworkSimplex {
       arc_[k] = {a.tail, a.head, g.cost[place_[k]], State(int32_t(a.state))};
     }
     find_artificial();
-    price_[tree_.root()] = 0;
-    for (int32_t u = tree_.after(tree_.root()); u != tree_.root(); u = tree_.after(u)) {
-      const auto& at = tree_[u];
-      const bool real = at.arc < g.arcs;
-      const P cost = real ? arc_[at.arc].cost : artificial_;
-      price_[u] = price_[at.parent] + ((real ? arc_[at.arc].tail == u : is_from(u)) ? -cost : cost);
-    }
+    reprice();
+  }
+
+  // Starts from a flow and prices, which need be neither feasible nor optimal.
+  NetworkSimplex(const Arcs<P>& g, const int64_t* flow, const P* price, HostArena& memory)
+      : g_(g),
+        tree_(g.nodes, memory),
+        price_(memory.take<P>(int64_t(g.nodes) + 1, P(0))),
+        arc_(memory.take<Arc>(g.arcs)),
+        place_(memory.take<int32_t>(g.arcs)) {
+    mix();
+    find_artificial();
+    begin_at(flow, price, memory);
   }
 
   Outcome solve() {
@@ -112,7 +119,8 @@ class NetworkSimplex {
  private:
   using Whole = std::conditional_t<sizeof(P) == 8, uint64_t, unsigned __int128>;
 
-  enum State : int32_t { kFull = -1, kInTree = 0, kEmpty = 1 };
+  // Arcs are between their bounds only at the beginning.
+  enum State : int32_t { kFull = -1, kInTree = 0, kEmpty = 1, kBetween = 2 };
   struct Arc {
     int32_t tail, head;
     P cost;
@@ -132,8 +140,8 @@ class NetworkSimplex {
     }
   }
 
-  // Whether the arc of u, which is artificial, leads to the root.
-  bool is_from(int32_t u) const { return g_.supply[tree_[u].arc - g_.arcs] >= 0; }
+  // Whether the arc of u, which is artificial, leads to the root. It has no limit.
+  bool is_from(int32_t u) const { return !is_limited(tree_[u].up); }
 
   void find_artificial() {
     P most = 0;
@@ -151,6 +159,86 @@ class NetworkSimplex {
       price_[u] = from ? -artificial_ : artificial_;
     }
     tree_.build(memory);
+  }
+
+  // Sets all prices so that arcs of the tree have reduced costs of 0.
+  void reprice() {
+    price_[tree_.root()] = 0;
+    for (int32_t u = tree_.after(tree_.root()); u != tree_.root(); u = tree_.after(u)) {
+      const auto& at = tree_[u];
+      const bool real = at.arc < g_.arcs;
+      const P cost = real ? arc_[at.arc].cost : artificial_;
+      price_[u] = price_[at.parent] + ((real ? arc_[at.arc].tail == u : is_from(u)) ? -cost : cost);
+    }
+  }
+
+  // Builds a forest of arcs whose flow is between their bounds and then of arcs with a reduced cost
+  // of 0. Hangs each tree from the root. What a node sends too much or too little moves up its tree
+  // as far as there is room, and the rest over an artificial arc.
+  void begin_at(const int64_t* flow, const P* price, HostArena& memory) {
+    const int32_t n = g_.nodes;
+    StartForest forest(n, memory);
+    int64_t* const excess = memory.take<int64_t>(n);
+    std::copy_n(g_.supply, n, excess);
+    int64_t* const x = memory.take<int64_t>(g_.arcs);
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      Arc& a = arc_[k];
+      const int64_t most = g_.capacity[place_[k]];
+      x[k] = std::clamp(flow[place_[k]], int64_t{0}, is_limited(most) ? most : kMostFlow);
+      excess[a.tail] -= x[k];
+      excess[a.head] += x[k];
+      if (x[k] == 0) continue;
+      a.state = x[k] == most ? kFull : kBetween;
+      if (a.state == kBetween && forest.join(a.tail, a.head, k)) a.state = kInTree;
+    }
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      Arc& a = arc_[k];
+      if (a.state == kInTree || a.state == kBetween) continue;
+      if (a.cost + price[a.tail] - price[a.head] == 0 && forest.join(a.tail, a.head, k)) {
+        a.state = kInTree;
+      }
+    }
+    forest.for_parents([&](int32_t u, int32_t parent, int32_t k) { hang(u, parent, k, x); });
+    forest.for_children_first([&](int32_t u) { settle(u, x, excess); });
+    tree_.build(memory);
+    reprice();
+    // Arcs between their bounds that close cycles go to a bound, or enter the tree.
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      if (arc_[k].state != kBetween) continue;
+      if (reduced(arc_[k]) >= 0 || !pivot(k, x[k], true)) pivot(k, x[k], false);
+    }
+  }
+
+  // Gives node u the arc k to its parent; k is -1 for the root of a tree of the forest.
+  void hang(int32_t u, int32_t parent, int32_t k, const int64_t* x) {
+    if (k < 0) {
+      tree_[u] = {tree_.root(), g_.arcs + u, 0, 0};
+      return;
+    }
+    const int64_t along = g_.capacity[place_[k]] - x[k], back = x[k];
+    tree_[u] = arc_[k].tail == u ? BasisTree::Node{parent, k, along, back}
+                                 : BasisTree::Node{parent, k, back, along};
+  }
+
+  // Moves the excess of u, whose subtree is settled, to its parent. If the arc cannot take all of
+  // it or could then carry no more, it leaves the tree, and an artificial arc takes the rest.
+  void settle(int32_t u, int64_t* x, int64_t* excess) {
+    BasisTree::Node& at = tree_[u];
+    if (at.arc < g_.arcs) {
+      const int64_t move = std::clamp(excess[u], -at.down, at.up);
+      at.up -= move;
+      at.down += move;
+      excess[u] -= move;
+      excess[at.parent] += move;
+      if (excess[u] == 0 && at.up > 0) return;
+      Arc& a = arc_[at.arc];
+      x[at.arc] = a.tail == u ? at.down : at.up;
+      a.state = x[at.arc] == 0                             ? kEmpty
+                : x[at.arc] == g_.capacity[place_[at.arc]] ? kFull
+                                                           : kBetween;
+    }
+    const int64_t b = excess[u];
+    at = {tree_.root(), g_.arcs + u, b >= 0 ? kNoLimit : -b, b >= 0 ? b : kNoLimit};
   }
 
   // Only differences of prices matter. They may wrap around, because pivots can shift all prices.
@@ -178,17 +266,22 @@ class NetworkSimplex {
     return found;
   }
 
-  // Lets arc e enter the tree. Flow moves around the cycle that it closes, until an arc can carry
-  // no more: that arc leaves. Returns false if the flow has no limit.
   bool pivot(int32_t e) {
+    const bool is_empty = arc_[e].state == kEmpty;
+    return pivot(e, is_empty ? 0 : g_.capacity[place_[e]], is_empty);
+  }
+
+  // Lets arc e, which carries `flow`, enter the tree. More flow, or less, moves around the cycle
+  // that it closes, until an arc can carry no more: that arc leaves. Returns false if there is no
+  // limit.
+  bool pivot(int32_t e, int64_t flow, bool forward) {
     Arc& in = arc_[e];
-    const bool forward = in.state == kEmpty;
     const int32_t from = forward ? in.tail : in.head, to = forward ? in.head : in.tail;
     const int32_t meet = tree_.meet(from, to);
-    const int64_t capacity = g_.capacity[place_[e]];
+    const int64_t room = forward ? g_.capacity[place_[e]] - flow : flow;
     // Flow runs from `meet` down to `from`, over the arc, and from `to` up to `meet`. Of the arcs
     // that limit it, the last one leaves. That keeps the basis strongly feasible.
-    int64_t most = capacity;
+    int64_t most = room;
     int32_t top = -1;
     bool below_from = false;
     for (int32_t u = from; u != meet; u = tree_[u].parent) {
@@ -217,7 +310,7 @@ class NetworkSimplex {
       }
     }
     if (top < 0) {
-      in.state = State(-in.state);
+      in.state = forward ? kFull : kEmpty;
       return true;
     }
     const BasisTree::Node out = tree_[top];
@@ -228,7 +321,8 @@ class NetworkSimplex {
       leaving.state = nothing_up == (leaving.tail == top) ? kFull : kEmpty;
     }
     // Room of the arc along the direction of the flow, and against it.
-    const int64_t along = capacity - most, back = most;
+    const int64_t along = room - most;
+    const int64_t back = (forward ? flow : g_.capacity[place_[e]] - flow) + most;
     const P more = forward ? reduced(in) : -reduced(in);
     in.state = kInTree;
     if (below_from) {

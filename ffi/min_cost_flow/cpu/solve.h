@@ -8,19 +8,22 @@
 #include "common/cpu/host_arena.h"
 #include "common/status.h"
 #include "min_cost_flow/cpu/arcs.h"
+#include "min_cost_flow/cpu/cost_scaling.h"
 #include "min_cost_flow/cpu/cost_units.h"
 #include "min_cost_flow/cpu/finish.h"
 #include "min_cost_flow/cpu/mass_units.h"
 #include "min_cost_flow/cpu/network_simplex.h"
 #include "min_cost_flow/cpu/numbers.h"
+#include "min_cost_flow/operands.h"
 
 namespace jaxmatch::min_cost_flow {
 
 template <class M, class C, class V>
 class Problem {
  public:
-  Problem(const Given<M, C>& given, double forgiven, HostArena& memory, const Results<M, V>& out)
-      : given_(given), forgiven_(forgiven), memory_(memory), out_(out) {}
+  Problem(const Given<M, C>& given, Method method, double forgiven, HostArena& memory,
+          const Results<M, V>& out)
+      : given_(given), method_(method), forgiven_(forgiven), memory_(memory), out_(out) {}
 
   void solve() {
     if (!has_ends()) return write_failure(given_, kInvalidGraph, out_);
@@ -34,6 +37,7 @@ class Problem {
 
  private:
   using Long = __int128;
+  static constexpr int32_t kLeastScaled = 200;  // nodes
 
   bool has_ends() const {
     const auto is_node = [&](int32_t u) { return u >= 0 && u < given_.nodes; };
@@ -54,6 +58,7 @@ class Problem {
       return true;
     }
     const Arcs<int64_t> coarse = arcs<int64_t>(masses);
+    if (scales(coarse) && solve_by_scaling(masses, coarse)) return true;
     NetworkSimplex<int64_t> engine(coarse, memory_);
     Outcome found = engine.solve();
     if (costs_.is_coarse_exact()) return finish(masses, coarse, engine, found, false);
@@ -61,6 +66,41 @@ class Problem {
     NetworkSimplex<Long> exact(fine, engine, memory_);
     found = exact.solve();
     return finish(masses, fine, exact, found, true);
+  }
+
+  // Where most edges carry one unit, pivots of the network simplex method rarely move flow.
+  bool scales(const Arcs<int64_t>& g) const {
+    if (method_ != Method::kAuto) return method_ == Method::kCostScaling;
+    int32_t narrow = 0;
+    for (int32_t e = 0; e < g.arcs; ++e) narrow += g.capacity[e] <= 1;
+    return g.nodes >= kLeastScaled && 2 * int64_t(narrow) > g.arcs;
+  }
+
+  // Returns false if there is nothing to write: the network simplex method decides.
+  bool solve_by_scaling(const MassUnits& masses, const Arcs<int64_t>& g) {
+    CostScaling engine(g, memory_);
+    if (!engine.solve()) return false;
+    int64_t* const flow = memory_.take<int64_t>(g.arcs);
+    engine.write_flow(flow);
+    if (costs_.is_coarse_exact() && engine.is_exact()) {
+      write(masses, flow, engine.price(), false);
+      return true;
+    }
+    const Arcs<Long> fine = arcs<Long>(masses);
+    Long* const price = memory_.take<Long>(g.nodes);
+    if (engine.prove(fine, costs_.exponent(false) - costs_.exponent(true), price, memory_)) {
+      write(masses, flow, price, true);
+      return true;
+    }
+    NetworkSimplex<Long> exact(fine, flow, price, memory_);
+    const Outcome found = exact.solve();
+    return finish(masses, fine, exact, found, true);
+  }
+
+  template <class P>
+  void write(const MassUnits& masses, const int64_t* flow, const P* price, bool fine) {
+    const Status status = write_optimum(given_, masses, flow, price, costs_.exponent(fine), out_);
+    if (status != kOptimal) write_failure(given_, status, out_);
   }
 
   template <class P>
@@ -92,9 +132,7 @@ class Problem {
       std::copy_n(is_low, g.nodes, out_.source_side);
       return true;
     }
-    const Status status =
-        write_optimum(given_, masses, flow, engine.price(), costs_.exponent(fine), out_);
-    if (status != kOptimal) write_failure(given_, status, out_);
+    write(masses, flow, engine.price(), fine);
     return true;
   }
 
@@ -110,6 +148,7 @@ class Problem {
   }
 
   const Given<M, C> given_;
+  const Method method_;
   const double forgiven_;
   HostArena& memory_;
   const Results<M, V> out_;
