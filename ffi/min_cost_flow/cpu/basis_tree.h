@@ -17,23 +17,23 @@ namespace jaxmatch::min_cost_flow {
 // in each direction, beside the links that a walk to the root follows.
 class BasisTree {
  public:
-  struct Node {
+  struct alignas(32) Node {
     int32_t parent, arc;
     int64_t up, down;  // how much more can flow from this node to its parent, and back
+    int32_t size;      // of the subtree
   };
 
   BasisTree(int32_t nodes, HostArena& memory)
       : root_(nodes),
         node_(memory.take<Node>(int64_t(nodes) + 1)),
         run_(memory.take<Run>(int64_t(nodes) + 1)) {
-    node_[root_] = {-1, -1, 0, 0};
-    run_[root_] = {root_, root_, root_, 1};
+    node_[root_] = {-1, -1, 0, 0, 1};
+    run_[root_] = {root_, root_, root_};
   }
 
   int32_t root() const { return root_; }
   Node& operator[](int32_t u) { return node_[u]; }
   const Node& operator[](int32_t u) const { return node_[u]; }
-  int32_t size(int32_t u) const { return run_[u].size; }
   int32_t after(int32_t u) const { return run_[u].next; }
   int32_t last(int32_t u) const { return run_[u].last; }
 
@@ -46,7 +46,7 @@ class BasisTree {
     }
     int32_t end = root_;
     for (int32_t u = root_;;) {  // in preorder
-      run_[u].size = 1;
+      node_[u].size = 1;
       run_[u].last = u;
       int32_t next = first[u];
       for (int32_t v = u; next < 0 && v != root_; v = node_[v].parent) next = sibling[v];
@@ -56,16 +56,16 @@ class BasisTree {
     }
     join(end, root_);
     for (int32_t u = end; u != root_; u = run_[u].previous) {  // children before their parents
-      Run& parent = run_[node_[u].parent];
-      parent.size += run_[u].size;
-      if (parent.last == node_[u].parent) parent.last = run_[u].last;
+      const int32_t parent = node_[u].parent;
+      node_[parent].size += node_[u].size;
+      if (run_[parent].last == parent) run_[parent].last = run_[u].last;
     }
   }
 
   // The lowest common ancestor.
   int32_t meet(int32_t u, int32_t v) const {
     while (u != v) {
-      if (run_[u].size < run_[v].size) {
+      if (node_[u].size < node_[v].size) {
         u = node_[u].parent;
       } else {
         v = node_[v].parent;
@@ -77,8 +77,8 @@ class BasisTree {
   // Cuts off the subtree of `top` and hangs it from `out` by its node `in`. `meet` is an ancestor
   // of both. `arc` becomes the arc of `in`.
   void move(int32_t top, int32_t in, int32_t out, int32_t meet, const Node& arc) {
-    const int32_t moved = run_[top].size, end = run_[top].last, before = run_[top].previous;
-    for (int32_t u = node_[top].parent; u != meet; u = node_[u].parent) run_[u].size -= moved;
+    const int32_t moved = node_[top].size, end = run_[top].last, before = run_[top].previous;
+    for (int32_t u = node_[top].parent; u != meet; u = node_[u].parent) node_[u].size -= moved;
     for (int32_t u = node_[top].parent; u >= 0 && run_[u].last == end; u = node_[u].parent) {
       run_[u].last = before;
     }
@@ -91,8 +91,9 @@ class BasisTree {
     int32_t last_of_child = tail;
     Node next = arc;
     for (;;) {
+      next.size = moved - below;
       const Node own = std::exchange(node_[child], next);
-      const int32_t size = std::exchange(run_[child].size, moved - below);
+      const int32_t size = own.size;
       if (child == top) break;
       const int32_t u = own.parent, last = run_[u].last, previous = run_[u].previous;
       join(tail, u);
@@ -105,18 +106,18 @@ class BasisTree {
       }
       first_of_child = previous;
       below = size;
-      next = {child, own.arc, own.down, own.up};
+      next = {child, own.arc, own.down, own.up, 0};
       child = u;
     }
     for (int32_t u = top; u != in; u = node_[u].parent) run_[u].last = tail;
     run_[in].last = tail;
     splice(in, tail, out);
-    for (int32_t u = out; u != meet; u = node_[u].parent) run_[u].size += moved;
+    for (int32_t u = out; u != meet; u = node_[u].parent) node_[u].size += moved;
   }
 
  private:
   struct Run {
-    int32_t previous, next, last, size;  // `last`: the end of the subtree in the list
+    int32_t previous, next, last;  // `last`: the end of the subtree in the list
   };
 
   void join(int32_t u, int32_t v) {

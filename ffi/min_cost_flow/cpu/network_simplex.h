@@ -35,6 +35,7 @@ class NetworkSimplex {
     mix();
     find_artificial();
     begin(memory);
+    begin_with_cheapest(memory);
   }
 
   // Goes on from the basis of another solve of the same arcs, with other costs. Takes the tree
@@ -67,7 +68,7 @@ class NetworkSimplex {
   }
 
   Outcome solve() {
-    const int32_t block = std::max(32, int32_t(std::sqrt(double(g_.arcs))));
+    const int32_t block = std::max(32, int32_t(2 * std::sqrt(double(g_.arcs))));
     int64_t pivots = 0;
     for (int32_t e; (e = find_entering(block)) >= 0;) {
       if (++pivots % 64 == 0) poll_interrupt();
@@ -77,6 +78,20 @@ class NetworkSimplex {
       }
     }
     return left() > 0 ? Outcome::kInfeasible : Outcome::kOptimal;
+  }
+
+  // Lets the cheapest arc into each demand enter the tree, if it costs less than the tree. Most of
+  // these arcs stay.
+  void begin_with_cheapest(HostArena& memory) {
+    int32_t* const cheapest = memory.take<int32_t>(g_.nodes, -1);
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      int32_t& least = cheapest[arc_[k].head];
+      if (least < 0 || arc_[k].cost < arc_[least].cost) least = k;
+    }
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      const int32_t k = cheapest[u];
+      if (g_.supply[u] < 0 && k >= 0 && reduced(arc_[k]) < 0) pivot(k);
+    }
   }
 
   // The flow on artificial arcs: supplies that could not leave.
@@ -155,7 +170,7 @@ class NetworkSimplex {
     for (int32_t u = 0; u < g_.nodes; ++u) {
       const int64_t b = g_.supply[u];
       const bool from = b >= 0;
-      tree_[u] = {tree_.root(), g_.arcs + u, from ? kNoLimit : -b, from ? b : kNoLimit};
+      tree_[u] = {tree_.root(), g_.arcs + u, from ? kNoLimit : -b, from ? b : kNoLimit, 1};
       price_[u] = from ? -artificial_ : artificial_;
     }
     tree_.build(memory);
@@ -212,12 +227,12 @@ class NetworkSimplex {
   // Gives node u the arc k to its parent; k is -1 for the root of a tree of the forest.
   void hang(int32_t u, int32_t parent, int32_t k, const int64_t* x) {
     if (k < 0) {
-      tree_[u] = {tree_.root(), g_.arcs + u, 0, 0};
+      tree_[u] = {tree_.root(), g_.arcs + u, 0, 0, 1};
       return;
     }
     const int64_t along = g_.capacity[place_[k]] - x[k], back = x[k];
-    tree_[u] = arc_[k].tail == u ? BasisTree::Node{parent, k, along, back}
-                                 : BasisTree::Node{parent, k, back, along};
+    tree_[u] = arc_[k].tail == u ? BasisTree::Node{parent, k, along, back, 1}
+                                 : BasisTree::Node{parent, k, back, along, 1};
   }
 
   // Moves the excess of u, whose subtree is settled, to its parent. If the arc cannot take all of
@@ -238,7 +253,7 @@ class NetworkSimplex {
                                                            : kBetween;
     }
     const int64_t b = excess[u];
-    at = {tree_.root(), g_.arcs + u, b >= 0 ? kNoLimit : -b, b >= 0 ? b : kNoLimit};
+    at = {tree_.root(), g_.arcs + u, b >= 0 ? kNoLimit : -b, b >= 0 ? b : kNoLimit, 1};
   }
 
   // Only differences of prices matter. They may wrap around, because pivots can shift all prices.
@@ -277,26 +292,33 @@ class NetworkSimplex {
   bool pivot(int32_t e, int64_t flow, bool forward) {
     Arc& in = arc_[e];
     const int32_t from = forward ? in.tail : in.head, to = forward ? in.head : in.tail;
-    const int32_t meet = tree_.meet(from, to);
+    // Flow runs down to `from` from the first common ancestor `meet`, over the arc, and from `to`
+    // up to `meet`. Of the arcs that limit it, the last one leaves. That keeps the basis strongly
+    // feasible.
     const int64_t room = forward ? g_.capacity[place_[e]] - flow : flow;
-    // Flow runs from `meet` down to `from`, over the arc, and from `to` up to `meet`. Of the arcs
-    // that limit it, the last one leaves. That keeps the basis strongly feasible.
-    int64_t most = room;
-    int32_t top = -1;
-    bool below_from = false;
-    for (int32_t u = from; u != meet; u = tree_[u].parent) {
-      if (tree_[u].down < most) {
-        most = tree_[u].down;
-        top = u;
-        below_from = true;
+    int64_t most = room, most_of_to = kNoLimit;
+    int32_t top = -1, top_of_to = -1, u = from, v = to;
+    while (u != v) {
+      const BasisTree::Node &at = tree_[u], &of_to = tree_[v];
+      if (at.size < of_to.size) {
+        if (at.down < most) {
+          most = at.down;
+          top = u;
+        }
+        u = at.parent;
+      } else {
+        if (of_to.up <= most_of_to) {
+          most_of_to = of_to.up;
+          top_of_to = v;
+        }
+        v = of_to.parent;
       }
     }
-    for (int32_t u = to; u != meet; u = tree_[u].parent) {
-      if (tree_[u].up <= most) {
-        most = tree_[u].up;
-        top = u;
-        below_from = false;
-      }
+    const int32_t meet = u;
+    const bool below_from = most < most_of_to;
+    if (!below_from) {
+      most = most_of_to;
+      top = top_of_to;
     }
     if (!is_limited(most)) return false;
     if (most > 0) {
@@ -326,10 +348,10 @@ class NetworkSimplex {
     const P more = forward ? reduced(in) : -reduced(in);
     in.state = kInTree;
     if (below_from) {
-      tree_.move(top, from, to, meet, {to, e, along, back});
+      tree_.move(top, from, to, meet, {to, e, along, back, 0});
       shift(from, -more);
     } else {
-      tree_.move(top, to, from, meet, {from, e, back, along});
+      tree_.move(top, to, from, meet, {from, e, back, along, 0});
       shift(to, more);
     }
     return true;
@@ -338,7 +360,7 @@ class NetworkSimplex {
   // Adds `more` to the prices of the subtree of u, or subtracts it from all others.
   void shift(int32_t u, P more) {
     int32_t v = u, end = tree_.after(tree_.last(u));
-    if (2 * tree_.size(u) > g_.nodes) {
+    if (2 * tree_[u].size > g_.nodes) {
       std::swap(v, end);
       more = -more;
     }
