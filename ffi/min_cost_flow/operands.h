@@ -11,6 +11,7 @@
 #include "common/handler.h"
 #include "common/host_device.h"
 #include "common/limits.h"
+#include "min_cost_flow/given.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -39,6 +40,37 @@ struct Operands {
   Dtype mass_dtype, cost_dtype, value_dtype;
   Method method;
   double forgiven;  // how far supplies may be from summing to 0, relative to the positive ones
+
+  JAXMATCH_HOST_DEVICE Given given(int64_t b) const {
+    const int64_t of_edges = b * edges, of_nodes = b * nodes;
+    return {nodes,
+            edges,
+            senders + b * ends_step,
+            receivers + b * ends_step,
+            at(capacity, mass_dtype, of_edges),
+            at(lower, mass_dtype, of_edges),
+            at(supply, mass_dtype, of_nodes),
+            at(start_flow, mass_dtype, of_edges),
+            at(cost, cost_dtype, of_edges),
+            at(start_potential, value_dtype, of_nodes),
+            mass_dtype,
+            cost_dtype};
+  }
+  JAXMATCH_HOST_DEVICE Results results(int64_t b) const {
+    return {const_cast<void*>(at(flow, mass_dtype, b * edges)),
+            const_cast<void*>(at(value, value_dtype, b)),
+            const_cast<void*>(at(potential, value_dtype, b * nodes)),
+            const_cast<void*>(at(gap, value_dtype, b)),
+            source_side + b * nodes,
+            cycle + b * edges,
+            status + b,
+            value_dtype};
+  }
+
+ private:
+  JAXMATCH_HOST_DEVICE static const void* at(const void* array, Dtype dtype, int64_t i) {
+    return array == nullptr ? nullptr : static_cast<const char*>(array) + i * size_of(dtype);
+  }
 };
 
 using Ends = ffi::Buffer<ffi::S32>;
@@ -93,7 +125,6 @@ inline ffi::ErrorOr<Operands> decode(
   if (!mass || !of_cost || !of_value) {
     given.fail("numbers are int32, int64, float32 or float64");
   }
-  const auto is_whole = [](Dtype x) { return x == Dtype::kS32 || x == Dtype::kS64; };
   if (mass && of_cost && of_value &&
       is_whole(*of_value) != (is_whole(*mass) && is_whole(*of_cost))) {
     given.fail("costs of flows are integers if and only if all operands are");

@@ -8,7 +8,7 @@
 
 #include "common/cpu/host_arena.h"
 #include "common/cpu/poll.h"
-#include "min_cost_flow/cpu/arcs.h"
+#include "min_cost_flow/arcs.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -30,7 +30,7 @@ class CostScaling {
         bucket_next_(memory.take<int32_t>(g.nodes)),
         bucket_previous_(memory.take<int32_t>(g.nodes)),
         bucket_(memory.take<int32_t>(kBuckets)) {
-    link(memory);
+    link();
   }
 
   // Returns false if it gives up: supplies cannot reach demands, or costs fall without limit.
@@ -92,7 +92,7 @@ class CostScaling {
   };
 
   // Each arc, and its opposite, in the order of their tails. Loops are left out.
-  void link(HostArena& memory) {
+  void link() {
     for (int32_t e = 0; e < g_.arcs; ++e) {
       if (g_.tail[e] == g_.head[e]) continue;
       ++begin_[g_.tail[e]];

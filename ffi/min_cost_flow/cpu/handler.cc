@@ -2,89 +2,82 @@
 #include <atomic>
 #include <cstdint>
 #include <new>
-#include <type_traits>
 
 #include "common/cpu/host_arena.h"
 #include "common/cpu/interruptible.h"
 #include "common/cpu/thread_pool.h"
-#include "min_cost_flow/cpu/solve.h"
+#include "min_cost_flow/cpu/cost_scaling.h"
+#include "min_cost_flow/one_lane.h"
 #include "min_cost_flow/operands.h"
+#include "min_cost_flow/solve.h"
 
 namespace jaxmatch::min_cost_flow {
 namespace {
 
-template <class T>
-const T* at(const void* array, int64_t step) {
-  return array == nullptr ? nullptr : static_cast<const T*>(array) + step;
+// Where most edges carry one unit, pivots of the network simplex method rarely move flow.
+bool scales(Method method, const Arcs<int64_t>& g) {
+  constexpr int32_t kLeastScaled = 200;  // nodes
+  if (method != Method::kAuto) return method == Method::kCostScaling;
+  int32_t narrow = 0;
+  for (int32_t e = 0; e < g.arcs; ++e) narrow += g.capacity[e] <= 1;
+  return g.nodes >= kLeastScaled && 2 * int64_t(narrow) > g.arcs;
 }
 
-template <class M, class C, class V>
+// Returns false if there is nothing to write: the network simplex method decides.
+bool solve_by_scaling(Problem<OneLane>& p, const MassUnits& masses, const Arcs<int64_t>& g) {
+  using Long = Problem<OneLane>::Long;
+  HostArena& memory = p.lanes().memory();
+  CostScaling engine(g, memory);
+  if (!engine.solve()) return false;
+  int64_t* const flow = memory.take<int64_t>(g.arcs);
+  engine.write_flow(flow);
+  if (p.costs().is_coarse_exact() && engine.is_exact()) {
+    p.write(masses, flow, engine.price(), false);
+    return true;
+  }
+  const Arcs<Long> fine = p.arcs<Long>(masses);
+  Long* const price = memory.take<Long>(g.nodes);
+  const int finer = p.costs().exponent(false) - p.costs().exponent(true);
+  if (engine.prove(fine, finer, price, memory)) {
+    p.write(masses, flow, price, true);
+    return true;
+  }
+  NetworkSimplex<Long, OneLane> exact(fine, p.lanes());
+  exact.begin_at(flow, price);
+  const Outcome found = exact.solve();
+  return p.finish(masses, fine, exact, found, true);
+}
+
 void solve_problem(const Operands& o, int64_t b, HostArena& memory) {
   memory.reset();
-  const int64_t edges = b * o.edges, nodes = b * o.nodes;
-  const Given<M, C> given{o.nodes,
-                          o.edges,
-                          o.senders + b * o.ends_step,
-                          o.receivers + b * o.ends_step,
-                          at<M>(o.capacity, edges),
-                          at<M>(o.lower, edges),
-                          at<M>(o.supply, nodes),
-                          at<M>(o.start_flow, edges),
-                          at<C>(o.cost, edges)};
-  const Results<M, V> out{static_cast<M*>(o.flow) + edges,
-                          static_cast<V*>(o.value) + b,
-                          static_cast<V*>(o.potential) + nodes,
-                          static_cast<V*>(o.gap) + b,
-                          o.source_side + nodes,
-                          o.cycle + edges,
-                          o.status + b};
-  Problem<M, C, V>(given, o.method, o.forgiven, memory, out).solve();
+  OneLane lane(memory);
+  Problem<OneLane> problem(o.given(b), o.forgiven, lane, o.results(b));
+  if (!problem.read()) return;
+  const auto engine = [&](Problem<OneLane>& p, const MassUnits& masses) {
+    if (!p.has_start()) {
+      const Arcs<int64_t> coarse = p.arcs<int64_t>(masses);
+      if (scales(o.method, coarse) && solve_by_scaling(p, masses, coarse)) return true;
+    }
+    return p.by_simplex(masses);
+  };
+  if (problem.solve_with(engine, false)) return;
+  memory.reset();
+  problem.solve_with(engine, true);
 }
 
 // Returns false if memory runs out.
-template <class M, class C, class V>
 bool solve_all(const Operands& o, ffi::ThreadPool& pool) {
   std::atomic<bool> out_of_memory{false};
   const double item_ns = 2000 + 500 * (double(o.nodes) + o.edges);
   for_each_range(pool, o.batch, item_ns, [&](int64_t first, int64_t last) {
     try {
       HostArena memory;
-      for (int64_t b = first; b < last; ++b) solve_problem<M, C, V>(o, b, memory);
+      for (int64_t b = first; b < last; ++b) solve_problem(o, b, memory);
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
     }
   });
   return !out_of_memory;
-}
-
-// Calls f with a number of this type.
-template <class F>
-bool with_type(Dtype dtype, const F& f) {
-  switch (dtype) {
-    case Dtype::kS32:
-      return f(int32_t{0});
-    case Dtype::kS64:
-      return f(int64_t{0});
-    case Dtype::kF32:
-      return f(float{0});
-    default:
-      return f(double{0});
-  }
-}
-
-bool solve_any(const Operands& o, ffi::ThreadPool& pool) {
-  return with_type(o.mass_dtype, [&](auto mass) {
-    return with_type(o.cost_dtype, [&](auto cost) {
-      using M = decltype(mass);
-      using C = decltype(cost);
-      const bool is_long = size_of(o.value_dtype) == 8;
-      if constexpr (std::is_integral_v<M> && std::is_integral_v<C>) {
-        return is_long ? solve_all<M, C, int64_t>(o, pool) : solve_all<M, C, int32_t>(o, pool);
-      } else {
-        return is_long ? solve_all<M, C, double>(o, pool) : solve_all<M, C, float>(o, pool);
-      }
-    });
-  });
 }
 
 ffi::Error MinCostFlow(ffi::ThreadPool pool, Ends senders, Ends receivers, ffi::AnyBuffer capacity,
@@ -98,7 +91,7 @@ ffi::Error MinCostFlow(ffi::ThreadPool pool, Ends senders, Ends receivers, ffi::
       decode(senders, receivers, capacity, lower, cost, supply, start_flow, start_potential, flow,
              value, potential, gap, source_side, cycle, status, attributes);
   if (!o.has_value()) return o.error();
-  if (!solve_any(*o, pool)) {
+  if (!solve_all(*o, pool)) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_min_cost_flow: no memory for the workspace");
   }

@@ -1,27 +1,35 @@
 // A forest from which a basis begins.
-#ifndef JAXMATCH_MIN_COST_FLOW_CPU_START_FOREST_H_
-#define JAXMATCH_MIN_COST_FLOW_CPU_START_FOREST_H_
+#ifndef JAXMATCH_MIN_COST_FLOW_START_FOREST_H_
+#define JAXMATCH_MIN_COST_FLOW_START_FOREST_H_
 
 #include <cstdint>
 
-#include "common/cpu/host_arena.h"
+#include "common/host_device.h"
 
 namespace jaxmatch::min_cost_flow {
 
 class StartForest {
  public:
-  StartForest(int32_t nodes, HostArena& memory)
+  // Takes memory only. begin() makes each node a tree.
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE StartForest(int32_t nodes, Lanes& lanes)
       : nodes_(nodes),
-        leader_(memory.take<int32_t>(nodes)),
-        first_(memory.take<int32_t>(nodes, -1)),
-        link_(memory.take<Link>(2 * int64_t(nodes))),
-        order_(memory.take<int32_t>(nodes)),
-        seen_(memory.take<bool>(nodes, false)) {
-    for (int32_t u = 0; u < nodes; ++u) leader_[u] = u;
+        leader_(lanes.template take<int32_t>(nodes)),
+        first_(lanes.template take<int32_t>(nodes)),
+        link_(lanes.template take<Link>(2 * int64_t(nodes))),
+        order_(lanes.template take<int32_t>(nodes)),
+        seen_(lanes.template take<bool>(nodes)) {}
+
+  JAXMATCH_HOST_DEVICE void begin() {
+    for (int32_t u = 0; u < nodes_; ++u) {
+      leader_[u] = u;
+      first_[u] = -1;
+      seen_[u] = false;
+    }
   }
 
   // Adds arc k between two nodes unless it would close a cycle.
-  bool join(int32_t u, int32_t v, int32_t k) {
+  JAXMATCH_HOST_DEVICE bool join(int32_t u, int32_t v, int32_t k) {
     const int32_t a = find(u), b = find(v);
     if (a == b) return false;
     leader_[a] = b;
@@ -32,7 +40,7 @@ class StartForest {
 
   // Calls f(node, parent, arc) for all nodes, parents first; the arc of the root of a tree is -1.
   template <class F>
-  void for_parents(const F& f) {
+  JAXMATCH_HOST_DEVICE void for_parents(const F& f) {
     int32_t found = 0;
     for (int32_t root = 0; root < nodes_; ++root) {
       if (seen_[root]) continue;
@@ -54,7 +62,7 @@ class StartForest {
   }
   // After for_parents().
   template <class F>
-  void for_children_first(const F& f) const {
+  JAXMATCH_HOST_DEVICE void for_children_first(const F& f) const {
     for (int32_t i = nodes_; i-- > 0;) f(order_[i]);
   }
 
@@ -63,11 +71,11 @@ class StartForest {
     int32_t node, arc, next;
   };
 
-  int32_t find(int32_t u) {
+  JAXMATCH_HOST_DEVICE int32_t find(int32_t u) {
     while (leader_[u] != u) u = leader_[u] = leader_[leader_[u]];
     return u;
   }
-  void link(int32_t u, int32_t v, int32_t k) {
+  JAXMATCH_HOST_DEVICE void link(int32_t u, int32_t v, int32_t k) {
     link_[links_] = {v, k, first_[u]};
     first_[u] = links_++;
   }
@@ -83,4 +91,4 @@ class StartForest {
 
 }  // namespace jaxmatch::min_cost_flow
 
-#endif  // JAXMATCH_MIN_COST_FLOW_CPU_START_FOREST_H_
+#endif  // JAXMATCH_MIN_COST_FLOW_START_FOREST_H_

@@ -1,8 +1,10 @@
 // A network as whole numbers, as the engines of minimum-cost flow take it.
-#ifndef JAXMATCH_MIN_COST_FLOW_CPU_ARCS_H_
-#define JAXMATCH_MIN_COST_FLOW_CPU_ARCS_H_
+#ifndef JAXMATCH_MIN_COST_FLOW_ARCS_H_
+#define JAXMATCH_MIN_COST_FLOW_ARCS_H_
 
 #include <cstdint>
+
+#include "common/host_device.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -10,7 +12,9 @@ namespace jaxmatch::min_cost_flow {
 // limit. Their sums and differences fit int64.
 constexpr int64_t kMostFlow = int64_t{1} << 60, kNoLimit = int64_t{1} << 62;
 
-inline bool is_limited(int64_t capacity) { return capacity < kNoLimit / 2; }
+JAXMATCH_HOST_DEVICE inline bool is_limited(int64_t capacity) { return capacity < kNoLimit / 2; }
+
+JAXMATCH_HOST_DEVICE inline int32_t larger(int32_t x, int32_t y) { return x > y ? x : y; }
 
 // Arc e leads from tail[e] to head[e] and carries from 0 to capacity[e]. Node u sends supply[u]
 // more than it receives; supplies sum to 0. P is int64_t or __int128, wide enough for 4 (nodes + 1)
@@ -27,4 +31,4 @@ enum class Outcome { kOptimal, kInfeasible, kUnbounded };
 
 }  // namespace jaxmatch::min_cost_flow
 
-#endif  // JAXMATCH_MIN_COST_FLOW_CPU_ARCS_H_
+#endif  // JAXMATCH_MIN_COST_FLOW_ARCS_H_

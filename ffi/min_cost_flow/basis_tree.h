@@ -1,11 +1,10 @@
 // The spanning tree of a basis of the network simplex method.
-#ifndef JAXMATCH_MIN_COST_FLOW_CPU_BASIS_TREE_H_
-#define JAXMATCH_MIN_COST_FLOW_CPU_BASIS_TREE_H_
+#ifndef JAXMATCH_MIN_COST_FLOW_BASIS_TREE_H_
+#define JAXMATCH_MIN_COST_FLOW_BASIS_TREE_H_
 
 #include <cstdint>
-#include <utility>
 
-#include "common/cpu/host_arena.h"
+#include "common/host_device.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -23,26 +22,28 @@ class BasisTree {
     int32_t size;      // of the subtree
   };
 
-  BasisTree(int32_t nodes, HostArena& memory)
+  // Takes memory only. build() begins a tree.
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE BasisTree(int32_t nodes, Lanes& lanes)
       : root_(nodes),
-        node_(memory.take<Node>(int64_t(nodes) + 1)),
-        run_(memory.take<Run>(int64_t(nodes) + 1)) {
+        node_(lanes.template take_hot<Node>(int64_t(nodes) + 1)),
+        run_(lanes.template take_hot<Run>(int64_t(nodes) + 1)) {}
+
+  JAXMATCH_HOST_DEVICE int32_t root() const { return root_; }
+  JAXMATCH_HOST_DEVICE Node& operator[](int32_t u) { return node_[u]; }
+  JAXMATCH_HOST_DEVICE const Node& operator[](int32_t u) const { return node_[u]; }
+  JAXMATCH_HOST_DEVICE int32_t after(int32_t u) const { return run_[u].next; }
+  JAXMATCH_HOST_DEVICE int32_t last(int32_t u) const { return run_[u].last; }
+
+  // Builds the lists of a tree whose nodes have their parents. Only one thread does that. `first`
+  // and `sibling` are for nodes + 1 numbers each.
+  JAXMATCH_HOST_DEVICE void build(int32_t* first, int32_t* sibling) {
     node_[root_] = {-1, -1, 0, 0, 1};
     run_[root_] = {root_, root_, root_};
-  }
-
-  int32_t root() const { return root_; }
-  Node& operator[](int32_t u) { return node_[u]; }
-  const Node& operator[](int32_t u) const { return node_[u]; }
-  int32_t after(int32_t u) const { return run_[u].next; }
-  int32_t last(int32_t u) const { return run_[u].last; }
-
-  // Builds the lists of a tree whose nodes have their parents.
-  void build(HostArena& memory) {
-    int32_t* const first = memory.take<int32_t>(root_ + 1, -1);
-    int32_t* const sibling = memory.take<int32_t>(root_ + 1, -1);
+    for (int32_t u = 0; u <= root_; ++u) first[u] = -1;
     for (int32_t u = root_ - 1; u >= 0; --u) {
-      sibling[u] = std::exchange(first[node_[u].parent], u);
+      sibling[u] = first[node_[u].parent];
+      first[node_[u].parent] = u;
     }
     int32_t end = root_;
     for (int32_t u = root_;;) {  // in preorder
@@ -63,7 +64,7 @@ class BasisTree {
   }
 
   // The lowest common ancestor.
-  int32_t meet(int32_t u, int32_t v) const {
+  JAXMATCH_HOST_DEVICE int32_t meet(int32_t u, int32_t v) const {
     while (u != v) {
       if (node_[u].size < node_[v].size) {
         u = node_[u].parent;
@@ -76,7 +77,8 @@ class BasisTree {
 
   // Cuts off the subtree of `top` and hangs it from `out` by its node `in`. `meet` is an ancestor
   // of both. `arc` becomes the arc of `in`.
-  void move(int32_t top, int32_t in, int32_t out, int32_t meet, const Node& arc) {
+  JAXMATCH_HOST_DEVICE void move(int32_t top, int32_t in, int32_t out, int32_t meet,
+                                 const Node& arc) {
     const int32_t moved = node_[top].size, end = run_[top].last, before = run_[top].previous;
     for (int32_t u = node_[top].parent; u != meet; u = node_[u].parent) node_[u].size -= moved;
     for (int32_t u = node_[top].parent; u >= 0 && run_[u].last == end; u = node_[u].parent) {
@@ -92,7 +94,8 @@ class BasisTree {
     Node next = arc;
     for (;;) {
       next.size = moved - below;
-      const Node own = std::exchange(node_[child], next);
+      const Node own = node_[child];
+      node_[child] = next;
       const int32_t size = own.size;
       if (child == top) break;
       const int32_t u = own.parent, last = run_[u].last, previous = run_[u].previous;
@@ -120,12 +123,12 @@ class BasisTree {
     int32_t previous, next, last;  // `last`: the end of the subtree in the list
   };
 
-  void join(int32_t u, int32_t v) {
+  JAXMATCH_HOST_DEVICE void join(int32_t u, int32_t v) {
     run_[u].next = v;
     run_[v].previous = u;
   }
   // Inserts the run from `first` to `last` as the first subtree below `parent`.
-  void splice(int32_t first, int32_t last, int32_t parent) {
+  JAXMATCH_HOST_DEVICE void splice(int32_t first, int32_t last, int32_t parent) {
     join(last, run_[parent].next);
     join(parent, first);
     for (int32_t u = parent; u >= 0 && run_[u].last == parent; u = node_[u].parent) {
@@ -133,11 +136,11 @@ class BasisTree {
     }
   }
 
-  const int32_t root_;
-  Node* const node_;
-  Run* const run_;
+  int32_t root_;
+  Node* node_;
+  Run* run_;
 };
 
 }  // namespace jaxmatch::min_cost_flow
 
-#endif  // JAXMATCH_MIN_COST_FLOW_CPU_BASIS_TREE_H_
+#endif  // JAXMATCH_MIN_COST_FLOW_BASIS_TREE_H_

@@ -1,0 +1,77 @@
+// Costs as whole numbers of a unit.
+#ifndef JAXMATCH_MIN_COST_FLOW_COST_UNITS_H_
+#define JAXMATCH_MIN_COST_FLOW_COST_UNITS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/host_device.h"
+#include "common/status.h"
+#include "min_cost_flow/given.h"
+
+namespace jaxmatch::min_cost_flow {
+
+// Units for prices of 64 bits, and finer ones for prices of 128 bits. The fine unit is exact,
+// unless costs differ by more than about 2^100 in size. If the coarse unit is exact, too, nothing
+// needs the fine one.
+//
+// Prices are sums of up to `nodes` costs, and engines add a few of them.
+class CostUnits {
+ public:
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE Status choose(const Given& g, Lanes& lanes) {
+    int margin = 4;
+    while ((int64_t{1} << (margin - 4)) < int64_t(g.nodes) + 1) ++margin;
+    constexpr int kNone = -10000;
+    int most_bit = kNone, least_bit = kNone;  // the latter negated
+    bool valid = true;
+    lanes.each(g.edges, [&](int32_t e) {
+      const double c = g.cost_of(e);
+      if (g.is_forbidden(e) || c == 0) return;
+      valid &= is_finite(c);
+      if (!valid) return;
+      const int bits = bits_above(c);
+      most_bit = bits > most_bit ? bits : most_bit;
+      const int lowest = is_whole(g.of_cost) ? 0 : -lowest_bit(c);
+      least_bit = lowest > least_bit ? lowest : least_bit;
+    });
+    if (lanes.any(!valid)) return kInvalidCost;
+    most_bit = lanes.max(most_bit);
+    least_bit = -lanes.max(least_bit);
+    if (most_bit == kNone) return kOptimal;  // all costs are 0
+    coarse_ = most_bit + margin - 62;
+    fine_ = most_bit + margin - 126;
+    is_coarse_exact_ = coarse_ <= least_bit;
+    coarse_ = coarse_ > least_bit ? coarse_ : least_bit;
+    fine_ = fine_ > least_bit ? fine_ : least_bit;
+    return kOptimal;
+  }
+
+  JAXMATCH_HOST_DEVICE bool is_coarse_exact() const { return is_coarse_exact_; }
+  JAXMATCH_HOST_DEVICE int exponent(bool fine) const { return fine ? fine_ : coarse_; }
+
+  // The cost of edge e in units.
+  template <class P>
+  JAXMATCH_HOST_DEVICE P units(const Given& g, int32_t e) const {
+    if (g.is_forbidden(e)) return 0;
+    if (is_whole(g.of_cost)) {
+      const int64_t c = read_whole(g.cost, g.of_cost, e);
+      return P(sizeof(P) > 8 || coarse_ == 0 ? c : c >> coarse_);
+    }
+    if (sizeof(P) == 8) return P(std::llrint(std::ldexp(g.cost_of(e), -coarse_)));
+    int size;
+    const double mantissa = std::frexp(g.cost_of(e), &size);
+    const int64_t digits = int64_t(std::ldexp(mantissa, 53));
+    const int shift = size - 53 - fine_;
+    if (shift >= 0) return P(digits) << shift;
+    return shift <= -63 ? P(0) : P(digits >> -shift);
+  }
+
+ private:
+  int coarse_ = 0, fine_ = 0;
+  bool is_coarse_exact_ = true;
+};
+
+}  // namespace jaxmatch::min_cost_flow
+
+#endif  // JAXMATCH_MIN_COST_FLOW_COST_UNITS_H_

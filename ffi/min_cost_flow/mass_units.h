@@ -1,0 +1,255 @@
+// Capacities, lower bounds and supplies as whole numbers of a unit.
+#ifndef JAXMATCH_MIN_COST_FLOW_MASS_UNITS_H_
+#define JAXMATCH_MIN_COST_FLOW_MASS_UNITS_H_
+
+#include <climits>
+#include <cmath>
+#include <cstdint>
+
+#include "common/host_device.h"
+#include "common/status.h"
+#include "min_cost_flow/arcs.h"
+#include "min_cost_flow/given.h"
+
+namespace jaxmatch::min_cost_flow {
+
+// Lower bounds are taken out: an edge carries from 0 to range[e] more than its lower bound.
+struct MassUnits {
+  int64_t *range, *lower, *supply;  // `lower` is null if all are 0
+  // For floats the unit is 2^exponent.
+  int exponent = 0;
+  // Some minimum-cost flow, if there is one, carries at most this much above each lower bound, in
+  // units. It consists of paths, which carry the positive supplies, and of cycles of negative cost.
+  // Each such cycle contains an edge with a limit and, unless an edge of negative cost has no
+  // limit, one of negative cost with a limit.
+  double most = 0;
+  double difference = 0;       // between the sums of supplies and demands, in the caller's unit
+  int64_t forgiven = 0;        // how many units may be left, because supplies were rounded
+  bool has_set_apart = false;  // some limits are so large that they count as none
+};
+
+// Converts masses. If `keep_all`, no limit counts as none.
+template <class Lanes>
+class MassReader {
+ public:
+  JAXMATCH_HOST_DEVICE MassReader(const Given& g, bool keep_all, double forgiven, Lanes& lanes)
+      : g_(g), keep_all_(keep_all), forgiven_(forgiven), lanes_(lanes), whole_(is_whole(g.mass)) {}
+
+  JAXMATCH_HOST_DEVICE Status read(MassUnits& out) {
+    if (lanes_.any(has_invalid_capacity())) return kInvalidCapacity;
+    if (lanes_.any(has_invalid_supply())) return kInvalidMass;
+    out.supply = lanes_.template take<int64_t>(g_.nodes);
+    out.range = lanes_.template take<int64_t>(g_.edges);
+    out.lower = g_.lower != nullptr ? lanes_.template take<int64_t>(g_.edges) : nullptr;
+    more_ = lanes_.template take<double>(g_.nodes);
+    if (!whole_) choose_scale();
+    find_most(out);
+    if (whole_ && out.most >= double(kMostFlow)) return kOverflow;
+    if (!whole_) choose_unit(out);
+    if (!balance(out)) return kUnbalanced;
+    return convert(out);
+  }
+
+ private:
+  JAXMATCH_HOST_DEVICE bool has_invalid_capacity() const {
+    bool valid = true;
+    lanes_.each(g_.edges, [&](int32_t e) {
+      if (whole_) {
+        valid &= g_.whole_least(e) <= g_.whole_most(e);
+      } else {
+        valid &= is_finite(g_.least(e)) && g_.least(e) <= g_.most(e);  // false for NaN
+      }
+    });
+    return !valid;
+  }
+  JAXMATCH_HOST_DEVICE bool has_invalid_supply() const {
+    bool valid = true;
+    if (whole_) return false;
+    lanes_.each(g_.nodes, [&](int32_t u) { valid &= is_finite(read_real(g_.supply, g_.mass, u)); });
+    return !valid;
+  }
+
+  // Floats are divided by about the greatest supply, so that sums neither overflow nor vanish.
+  JAXMATCH_HOST_DEVICE void choose_scale() {
+    constexpr int kNone = -10000;
+    int bits = kNone;
+    const auto see = [&](double x) {
+      if (x == 0 || !is_finite(x)) return;
+      const int size = bits_above(x);
+      bits = size > bits ? size : bits;
+    };
+    lanes_.each(g_.nodes, [&](int32_t u) { see(read_real(g_.supply, g_.mass, u)); });
+    if (g_.lower != nullptr) lanes_.each(g_.edges, [&](int32_t e) { see(g_.least(e)); });
+    if (lanes_.max(bits) == kNone) lanes_.each(g_.edges, [&](int32_t e) { see(g_.most(e)); });
+    bits = lanes_.max(bits);
+    scale_ = bits == kNone ? 0 : bits;
+  }
+  JAXMATCH_HOST_DEVICE double scaled(double x) const { return whole_ ? x : std::ldexp(x, -scale_); }
+  JAXMATCH_HOST_DEVICE double range(int32_t e) const {
+    return scaled(g_.most(e)) - scaled(g_.least(e));
+  }
+
+  // A limit above all that can flow is no limit. Sorted by size, limits often have a hole: those
+  // above it ("as much as you like") count as none.
+  JAXMATCH_HOST_DEVICE void find_most(MassUnits& out) {
+    lanes_.each(g_.nodes, [&](int32_t u) { more_[u] = scaled(read_real(g_.supply, g_.mass, u)); });
+    if (g_.lower != nullptr && lanes_.leads()) {
+      for (int32_t e = 0; e < g_.edges; ++e) {
+        more_[g_.senders[e]] -= scaled(g_.least(e));
+        more_[g_.receivers[e]] += scaled(g_.least(e));
+      }
+    }
+    lanes_.sync();
+    double paths = 0;
+    lanes_.each(g_.nodes, [&](int32_t u) { paths += more_[u] > 0 ? more_[u] : 0; });
+    paths = lanes_.sum(paths);
+    bool without_limit = false;  // whether an edge of negative cost has none
+    lanes_.each(g_.edges,
+                [&](int32_t e) { without_limit |= g_.cost_of(e) < 0 && g_.is_unlimited(e); });
+    without_limit = lanes_.any(without_limit);
+    threshold_ = INFINITY;
+    out.most = paths + sum_of_limits(without_limit, threshold_);
+    if (keep_all_ || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p20)) return;
+    for (double below = paths > 0 ? paths : sum_of_least();;) {
+      const double sum = paths + sum_of_limits(true, below * 0x1p10);
+      if (!(sum > below)) {
+        threshold_ = below * 0x1p10;
+        break;
+      }
+      below = sum;
+      if (!is_finite(below)) return;
+    }
+    const double least = paths + sum_of_limits(true, threshold_);
+    if (least >= out.most) {
+      threshold_ = INFINITY;
+      return;
+    }
+    out.most = least;
+    out.has_set_apart = true;
+  }
+  JAXMATCH_HOST_DEVICE double sum_of_limits(bool all, double below) const {
+    double sum = 0;
+    lanes_.each(g_.edges, [&](int32_t e) {
+      if (g_.is_unlimited(e) || !(all || g_.cost_of(e) < 0)) return;
+      const double x = range(e);
+      if (x <= below) sum += x;
+    });
+    return lanes_.sum(sum);
+  }
+  // The least limit that is not 0.
+  JAXMATCH_HOST_DEVICE double sum_of_least() const {
+    double negated = -INFINITY;
+    lanes_.each(g_.edges, [&](int32_t e) {
+      const double x = range(e);
+      if (x > 0 && -x > negated) negated = -x;
+    });
+    return -lanes_.max(negated);
+  }
+
+  // The greatest power of two that divides all masses, if no flow then exceeds 2^59 units.
+  // Otherwise the smallest for which none does.
+  JAXMATCH_HOST_DEVICE void choose_unit(MassUnits& out) {
+    constexpr int kNone = -10000;
+    int least_bit = kNone;  // negated
+    double most = out.most;
+    const auto see = [&](double x) {
+      if (x == 0 || !is_finite(x)) return;
+      const int lowest = -lowest_bit(x);
+      least_bit = lowest > least_bit ? lowest : least_bit;
+    };
+    lanes_.each(g_.nodes, [&](int32_t u) { see(scaled(read_real(g_.supply, g_.mass, u))); });
+    lanes_.each(g_.edges, [&](int32_t e) {
+      const double least = scaled(g_.least(e));
+      see(least);
+      most = std::abs(least) > most ? std::abs(least) : most;
+      if (!g_.is_unlimited(e) && range(e) <= out.most) see(scaled(g_.most(e)));
+    });
+    most = lanes_.max(most);
+    least_bit = lanes_.max(least_bit);
+    const int coarse = (most > 0 ? bits_above(most) : 0) - 59;
+    unit_ = least_bit == kNone ? 0 : (-least_bit > coarse ? -least_bit : coarse);
+    out.exponent = unit_ + scale_;
+    out.most = std::ldexp(out.most, -unit_);
+  }
+  JAXMATCH_HOST_DEVICE int64_t units(double scaled) const {
+    return std::llrint(std::ldexp(scaled, -unit_));
+  }
+
+  JAXMATCH_HOST_DEVICE bool balance(MassUnits& out) {
+    if (whole_) {
+      __int128 sum = 0;
+      lanes_.each(g_.nodes, [&](int32_t u) { sum += read_whole(g_.supply, g_.mass, u); });
+      sum = lanes_.sum(sum);
+      out.difference = std::abs(double(sum));
+      return sum == 0;
+    }
+    double more = 0, less = 0;
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      const double b = scaled(read_real(g_.supply, g_.mass, u));
+      (b > 0 ? more : less) += std::abs(b);
+    });
+    more = lanes_.sum(more);
+    less = lanes_.sum(less);
+    const double allowed = forgiven_ * (more > less ? more : less);
+    out.difference = std::ldexp(std::abs(more - less), scale_);
+    out.forgiven = units(allowed);
+    return std::abs(more - less) <= allowed;
+  }
+
+  JAXMATCH_HOST_DEVICE Status convert(MassUnits& out) {
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      out.supply[u] = whole_ ? read_whole(g_.supply, g_.mass, u)
+                             : units(scaled(read_real(g_.supply, g_.mass, u)));
+    });
+    if (!whole_ && lanes_.leads()) take_out_rest(out.supply);
+    const double most = out.most + g_.nodes + 1;
+    lanes_.each(g_.edges, [&](int32_t e) {
+      const int64_t lower = whole_ ? g_.whole_least(e) : units(scaled(g_.least(e)));
+      if (out.lower != nullptr) out.lower[e] = lower;
+      const double range = this->range(e);
+      const double in_units = whole_ ? range : std::ldexp(range, -unit_);
+      if (g_.is_unlimited(e) || range > threshold_ || in_units > most) {
+        out.range[e] = kNoLimit;
+      } else {
+        out.range[e] = (whole_ ? g_.whole_most(e) : units(scaled(g_.most(e)))) - lower;
+      }
+    });
+    bool fits = true;
+    if (lanes_.leads() && out.lower != nullptr) {
+      for (int32_t e = 0; e < g_.edges; ++e) {  // sums of integers may wrap around in between
+        int64_t &from = out.supply[g_.senders[e]], &to = out.supply[g_.receivers[e]];
+        from = int64_t(uint64_t(from) - uint64_t(out.lower[e]));
+        to = int64_t(uint64_t(to) + uint64_t(out.lower[e]));
+      }
+    }
+    lanes_.sync();
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      fits &=
+          out.supply[u] < kMostFlow && out.supply[u] > -kMostFlow && std::abs(more_[u]) < 0x1p62;
+    });
+    return lanes_.any(!fits) ? kOverflow : kOptimal;
+  }
+  // Rounding to units may have unbalanced the supplies. The largest takes the rest.
+  JAXMATCH_HOST_DEVICE void take_out_rest(int64_t* supply) const {
+    int64_t rest = 0;
+    int32_t largest = 0;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      rest += supply[u];
+      if (std::abs(supply[u]) > std::abs(supply[largest])) largest = u;
+    }
+    if (rest != 0) supply[largest] -= rest;
+  }
+
+  const Given& g_;
+  const bool keep_all_;
+  const double forgiven_;
+  Lanes& lanes_;
+  const bool whole_;
+  double* more_ = nullptr;  // what leaves each node beyond lower bounds
+  double threshold_ = 0;
+  int scale_ = 0, unit_ = 0;
+};
+
+}  // namespace jaxmatch::min_cost_flow
+
+#endif  // JAXMATCH_MIN_COST_FLOW_MASS_UNITS_H_

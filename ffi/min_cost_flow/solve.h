@@ -1,0 +1,211 @@
+// Solves one network: reads it in units, runs the network simplex method, and writes results or a
+// witness.
+#ifndef JAXMATCH_MIN_COST_FLOW_SOLVE_H_
+#define JAXMATCH_MIN_COST_FLOW_SOLVE_H_
+
+#include <cstdint>
+
+#include "common/host_device.h"
+#include "common/status.h"
+#include "min_cost_flow/arcs.h"
+#include "min_cost_flow/cost_units.h"
+#include "min_cost_flow/finish.h"
+#include "min_cost_flow/given.h"
+#include "min_cost_flow/mass_units.h"
+#include "min_cost_flow/network_simplex.h"
+
+namespace jaxmatch::min_cost_flow {
+
+template <class Lanes>
+class Problem {
+ public:
+  using Long = __int128;
+
+  JAXMATCH_HOST_DEVICE Problem(const Given& given, double forgiven, Lanes& lanes,
+                               const Results& out)
+      : given_(given), forgiven_(forgiven), lanes_(lanes), out_(out) {}
+
+  // Before solve_with(). Returns false if it has written a failure.
+  JAXMATCH_HOST_DEVICE bool read() {
+    Status status = has_ends() ? costs_.choose(given_, lanes_) : kInvalidGraph;
+    if (status == kOptimal) return true;
+    write_failure(given_, status, out_, lanes_);
+    return false;
+  }
+
+  // Calls engine(*this, masses), which writes results. Returns false if the engine does: the flow
+  // has no limit, but some limits counted as none. Then `keep_all` keeps them.
+  template <class Engine>
+  JAXMATCH_HOST_DEVICE bool solve_with(const Engine& engine, bool keep_all) {
+    MassUnits masses;
+    const Status status = MassReader<Lanes>(given_, keep_all, forgiven_, lanes_).read(masses);
+    lanes_.sync();
+    if (status == kOptimal) return engine(*this, masses);
+    write_failure(given_, status, out_, lanes_);
+    if (status == kUnbalanced && lanes_.leads()) {
+      if (is_whole(out_.value)) {
+        write_whole(out_.gap, out_.value, 0, int64_t(masses.difference));
+      } else {
+        write_real(out_.gap, out_.value, 0, masses.difference);
+      }
+    }
+    return true;
+  }
+
+  // An engine: 64-bit prices first, and if these are not exact 128-bit ones from the same basis.
+  JAXMATCH_HOST_DEVICE bool by_simplex(const MassUnits& masses) {
+    const Arcs<int64_t> coarse = arcs<int64_t>(masses);
+    NetworkSimplex<int64_t, Lanes> engine(coarse, lanes_);
+    if (has_start()) {
+      begin_at_start(masses, coarse, engine);
+    } else {
+      engine.begin();
+    }
+    const Outcome found = engine.solve();
+    if (costs_.is_coarse_exact()) return finish(masses, coarse, engine, found, false);
+    const Arcs<Long> fine = arcs<Long>(masses);
+    NetworkSimplex<Long, Lanes> exact(fine, lanes_);
+    exact.begin_with(engine);
+    return finish(masses, fine, exact, exact.solve(), true);
+  }
+
+  template <class P>
+  JAXMATCH_HOST_DEVICE Arcs<P> arcs(const MassUnits& masses) {
+    P* const cost = lanes_.template take<P>(given_.edges);
+    lanes_.each(given_.edges, [&](int32_t e) { cost[e] = costs_.template units<P>(given_, e); });
+    lanes_.sync();
+    return {given_.nodes, given_.edges, given_.senders, given_.receivers,
+            cost,         masses.range, masses.supply};
+  }
+
+  template <class P>
+  JAXMATCH_HOST_DEVICE bool finish(const MassUnits& masses, const Arcs<P>& g,
+                                   NetworkSimplex<P, Lanes>& engine, Outcome found, bool fine) {
+    bool* const is_low = lanes_.template take<bool>(g.nodes);
+    int64_t* const flow = lanes_.template take<int64_t>(g.arcs);
+    if (found == Outcome::kUnbounded) {
+      if (write_if_infeasible(masses, is_low, flow)) return true;
+      if (masses.has_set_apart) return false;
+      write_failure(given_, kUnbounded, out_, lanes_);
+      if (lanes_.leads()) engine.for_cycle([&](int32_t e) { out_.cycle[e] = true; });
+      return true;
+    }
+    if (write_if_left(masses, g, engine, is_low, flow)) return true;
+    write(masses, flow, engine.price(), fine);
+    return true;
+  }
+
+  template <class P>
+  JAXMATCH_HOST_DEVICE void write(const MassUnits& masses, const int64_t* flow, const P* price,
+                                  bool fine) {
+    const Status status =
+        OptimumWriter<P, Lanes>(given_, masses, flow, price, costs_.exponent(fine), out_, lanes_)
+            .write();
+    if (status != kOptimal) write_failure(given_, status, out_, lanes_);
+  }
+
+  JAXMATCH_HOST_DEVICE const CostUnits& costs() const { return costs_; }
+  JAXMATCH_HOST_DEVICE Lanes& lanes() { return lanes_; }
+  JAXMATCH_HOST_DEVICE bool has_start() const { return given_.start_flow != nullptr; }
+
+ private:
+  JAXMATCH_HOST_DEVICE bool has_ends() const {
+    bool found = true;
+    lanes_.each(given_.edges, [&](int32_t e) {
+      const int32_t u = given_.senders[e], v = given_.receivers[e];
+      found &= u >= 0 && u < given_.nodes && v >= 0 && v < given_.nodes;
+    });
+    return !lanes_.any(!found);
+  }
+
+  // Begins with the flow and the potentials of an earlier solve, whatever they are.
+  JAXMATCH_HOST_DEVICE void begin_at_start(const MassUnits& masses, const Arcs<int64_t>& g,
+                                           NetworkSimplex<int64_t, Lanes>& engine) {
+    int64_t* const flow = lanes_.template take<int64_t>(g.arcs);
+    int64_t* const price = lanes_.template take<int64_t>(g.nodes);
+    lanes_.each(g.arcs, [&](int32_t e) {
+      const double x = read_real(given_.start_flow, given_.mass, e);
+      const double units = (is_whole(given_.mass) ? x : std::ldexp(x, -masses.exponent)) -
+                           double(masses.lower != nullptr ? masses.lower[e] : 0);
+      const double most = masses.most + 1;
+      flow[e] = units >= 0 ? std::llrint(units < most ? units : most) : 0;
+    });
+    lanes_.each(g.nodes, [&](int32_t u) {
+      const double y =
+          given_.start_potential == nullptr ? 0 : read_real(given_.start_potential, out_.value, u);
+      const double units = std::ldexp(-y, -costs_.exponent(false));
+      price[u] = std::abs(units) < 0x1p58 ? std::llrint(units) : 0;  // 0 for NaN
+    });
+    lanes_.sync();
+    if (!is_moderate(g, flow)) lanes_.each(g.arcs, [&](int32_t e) { flow[e] = 0; });
+    lanes_.sync();
+    engine.begin_at(flow, price);
+  }
+
+  // Whether sums of a flow, which may be nonsense, cannot overflow.
+  JAXMATCH_HOST_DEVICE bool is_moderate(const Arcs<int64_t>& g, const int64_t* flow) {
+    double* const through = lanes_.template take<double>(g.nodes);
+    double* const excess = lanes_.template take<double>(g.nodes);
+    bool moderate = true;
+    if (lanes_.leads()) {
+      for (int32_t u = 0; u < g.nodes; ++u) {
+        through[u] = std::abs(double(g.supply[u]));
+        excess[u] = double(g.supply[u]);
+      }
+      for (int32_t e = 0; e < g.arcs; ++e) {
+        const double x = double(flow[e]);
+        through[g.tail[e]] += x;
+        through[g.head[e]] += x;
+        excess[g.tail[e]] -= x;
+        excess[g.head[e]] += x;
+      }
+      double sum = 0;
+      for (int32_t u = 0; u < g.nodes; ++u) {
+        moderate &= through[u] < 0x1p61;
+        sum += std::abs(excess[u]);
+      }
+      moderate &= sum < 0x1p60;
+    }
+    return lanes_.from_leader(moderate);
+  }
+
+  // Writes that supplies are left, and the cut that holds them, if there are any.
+  template <class P>
+  JAXMATCH_HOST_DEVICE bool write_if_left(const MassUnits& masses, const Arcs<P>& g,
+                                          NetworkSimplex<P, Lanes>& engine, bool* is_low,
+                                          int64_t* flow) {
+    engine.write_flow(flow);
+    lanes_.sync();
+    level_prices(g, flow, engine.artificial(), engine.price_of_root(), engine.price(), is_low,
+                 lanes_);
+    lanes_.sync();
+    if (engine.left() <= masses.forgiven) return false;
+    write_failure(given_, kInfeasible, out_, lanes_);
+    lanes_.each(g.nodes, [&](int32_t u) { out_.source_side[u] = is_low[u]; });
+    return true;
+  }
+
+  // Solves the problem without costs.
+  JAXMATCH_HOST_DEVICE bool write_if_infeasible(const MassUnits& masses, bool* is_low,
+                                                int64_t* flow) {
+    int64_t* const cost = lanes_.template take<int64_t>(given_.edges);
+    lanes_.each(given_.edges, [&](int32_t e) { cost[e] = 0; });
+    lanes_.sync();
+    const Arcs<int64_t> g{given_.nodes, given_.edges, given_.senders, given_.receivers,
+                          cost,         masses.range, masses.supply};
+    NetworkSimplex<int64_t, Lanes> engine(g, lanes_);
+    engine.begin();
+    engine.solve();
+    return write_if_left(masses, g, engine, is_low, flow);
+  }
+
+  const Given given_;
+  const double forgiven_;
+  Lanes& lanes_;
+  const Results out_;
+  CostUnits costs_;
+};
+
+}  // namespace jaxmatch::min_cost_flow
+
+#endif  // JAXMATCH_MIN_COST_FLOW_SOLVE_H_
