@@ -137,16 +137,20 @@ class Problem {
       price[u] = std::abs(units) < 0x1p58 ? std::llrint(units) : 0;  // 0 for NaN
     });
     lanes_.sync();
-    if (!is_moderate(g, flow)) lanes_.each(g.arcs, [&](int32_t e) { flow[e] = 0; });
-    lanes_.sync();
-    engine.begin_at(flow, price);
+    if (is_moderate(g, flow)) {
+      engine.begin_at(flow, price);
+    } else {
+      engine.begin();
+    }
   }
 
-  // Whether sums of a flow, which may be nonsense, cannot overflow.
+  // Whether a flow can be one of an earlier solve: nodes are more than edges between their bounds,
+  // and sums cannot overflow.
   JAXMATCH_HOST_DEVICE bool is_moderate(const Arcs<int64_t>& g, const int64_t* flow) {
     double* const through = lanes_.template take<double>(g.nodes);
     double* const excess = lanes_.template take<double>(g.nodes);
     bool moderate = true;
+    int32_t between = 0;
     if (lanes_.leads()) {
       for (int32_t u = 0; u < g.nodes; ++u) {
         through[u] = std::abs(double(g.supply[u]));
@@ -158,13 +162,14 @@ class Problem {
         through[g.head[e]] += x;
         excess[g.tail[e]] -= x;
         excess[g.head[e]] += x;
+        between += flow[e] > 0 && flow[e] < g.capacity[e];
       }
       double sum = 0;
       for (int32_t u = 0; u < g.nodes; ++u) {
         moderate &= through[u] < 0x1p61;
         sum += std::abs(excess[u]);
       }
-      moderate &= sum < 0x1p60;
+      moderate &= sum < 0x1p60 && between < g.nodes;
     }
     return lanes_.from_leader(moderate);
   }

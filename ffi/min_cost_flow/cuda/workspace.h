@@ -1,0 +1,42 @@
+// Memory of the CUDA kernel.
+#ifndef JAXMATCH_MIN_COST_FLOW_CUDA_WORKSPACE_H_
+#define JAXMATCH_MIN_COST_FLOW_CUDA_WORKSPACE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/sizes.h"
+
+namespace jaxmatch::min_cost_flow {
+
+// Bytes of a warp. Arrays of hot memory: nodes and runs of the tree, prices of 64 bits, and arcs.
+// They are in shared memory if they fit there; other arrays, and those of solves with prices of 128
+// bits, are not. An array takes up to 255 bytes more than its numbers do.
+inline int64_t hot_bytes(int64_t nodes, int64_t edges) {
+  return (nodes + 1) * (32 + 12 + 8) + edges * 24 + 4 * 256;
+}
+inline int64_t cold_bytes(int64_t nodes, int64_t edges) {
+  // Masses; the start of a solve, of which a forest; costs of both kinds and for a solve without
+  // costs; the memory of a solve with 128 bits, and of one without costs; flows and flags.
+  const int64_t of_nodes =
+      8 + 8 + (8 + 8 + 8 + 4 * 4 + 24 + 1 + 16) + 3 * 8 + (48 + 12 + 16) + (48 + 12 + 8) + 1;
+  const int64_t of_edges = 8 + 8 + (8 + 8) + (8 + 16 + 8) + 48 + 24 + 8;
+  const int64_t sum = hot_bytes(nodes, edges) + (nodes + 1) * of_nodes + edges * of_edges;
+  return (sum + 65 * 256) / 256 * 256;
+}
+
+// Warps that work at the same time, each with a workspace of its own.
+constexpr int64_t kMostWarps = 4096, kMostBytes = int64_t{1} << 30;
+inline int64_t warps(int64_t batch, int64_t nodes, int64_t edges) {
+  const int64_t fit = kMostBytes / cold_bytes(nodes, edges);
+  return std::max<int64_t>(1, std::min({batch, kMostWarps, fit}));
+}
+
+constexpr Size kSizes[] = {
+    {"min_cost_flow.workspace",  // arguments: batch, nodes, edges
+     [](const int64_t* a) { return words(warps(a[0], a[1], a[2]) * cold_bytes(a[1], a[2])); }},
+};
+
+}  // namespace jaxmatch::min_cost_flow
+
+#endif  // JAXMATCH_MIN_COST_FLOW_CUDA_WORKSPACE_H_
