@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from ortools.graph.python import min_cost_flow
+from scipy.optimize import linprog
 
 import jaxmatch as jm
 
@@ -95,3 +98,68 @@ PROVED = {
     jm.Status.INFEASIBLE: (False, True, False),
     jm.Status.UNBOUNDED: (False, False, True),
 }
+
+
+METHODS = ("auto", "network_simplex", "cost_scaling")  # the twin compiles a program
+
+
+def exact(x: Any) -> list[Fraction]:
+    return [Fraction(y.item()) for y in np.asarray(x)]
+
+
+def prove(problem: Problem, res: jm.MinimumCostFlow) -> tuple[Fraction, Fraction]:
+    """Cost and gap of a result in rational arithmetic, by the definition alone."""
+    (senders, receivers), (cost, flow, potential, supply) = (
+        (np.asarray(x).tolist() for x in (problem.network.senders, problem.network.receivers)),
+        (exact(x) for x in (problem.cost, res.flow, res.potential, problem.supply)),
+    )
+    bound = problem.lower if problem.lower is not None else np.zeros(len(cost), np.int32)
+    lower, capacity = exact(bound), np.asarray(problem.capacity)
+    is_float = capacity.dtype.kind == "f"
+    endless = capacity == (np.inf if is_float else np.iinfo(capacity.dtype).max)
+    room = [
+        None if none else Fraction(c.item()) - low
+        for c, none, low in zip(capacity, endless, lower, strict=True)
+    ]
+    after = supply.copy()
+    for u, v, low in zip(senders, receivers, lower, strict=True):
+        after[u] -= low
+        after[v] += low
+    all_limited = any(c < 0 and r is None for c, r in zip(cost, room, strict=True))
+    most = sum(max(x, Fraction(0)) for x in after)
+    most += sum(
+        r for c, r in zip(cost, room, strict=True) if r is not None and (c < 0 or all_limited)
+    )
+    gap = Fraction(0)
+    for u, v, c, x, low, r in zip(senders, receivers, cost, flow, lower, room, strict=True):
+        reduced = c - potential[u] + potential[v]
+        used, width = x - low, most if r is None else min(r, most)
+        assert used >= 0 and (r is None or used <= r), "a flow is outside of its bounds"
+        gap += reduced * used if reduced > 0 else -reduced * max(width - used, Fraction(0))
+    return sum(c * x for c, x in zip(cost, flow, strict=True)), gap
+
+
+def by_enumeration(problem: Problem) -> int | None:
+    """The least cost of all flows of small integers, None if there is none."""
+    ends = np.asarray(problem.network.senders), np.asarray(problem.network.receivers)
+    lower = np.zeros_like(problem.capacity) if problem.lower is None else problem.lower
+    ranges = [range(a, b + 1) for a, b in zip(lower, problem.capacity, strict=True)]
+    flows = np.array(list(itertools.product(*ranges))).reshape(-1, len(ranges))
+    net = np.zeros((len(flows), len(problem.supply)), np.int64)
+    for k, (u, v) in enumerate(zip(*ends, strict=True)):
+        net[:, u] += flows[:, k]
+        net[:, v] -= flows[:, k]
+    feasible = (net == problem.supply).all(1)
+    return int((flows @ problem.cost)[feasible].min()) if feasible.any() else None
+
+
+def by_highs(problem: Problem) -> float | None:
+    """The least cost by linear programming, None if there is no flow."""
+    n, e = len(problem.supply), len(problem.cost)
+    incidence = np.zeros((n, e))
+    np.add.at(incidence, (np.asarray(problem.network.senders), np.arange(e)), 1)
+    np.add.at(incidence, (np.asarray(problem.network.receivers), np.arange(e)), -1)
+    lower = np.zeros(e) if problem.lower is None else problem.lower
+    bounds = np.stack([lower, problem.capacity], 1)
+    found = linprog(problem.cost, A_eq=incidence, b_eq=problem.supply, bounds=bounds)
+    return found.fun if found.status == 0 else None
