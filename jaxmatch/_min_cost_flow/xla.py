@@ -132,8 +132,8 @@ def _read(network: FlowNetwork, problem: MinCostProblem) -> tuple[Edges, list[tu
     )
     invalid = [
         (outside, Status.INVALID_GRAPH),
-        (no_bound.any(), Status.INVALID_CAPACITY),
         (no_cost.any(), Status.INVALID_COST),
+        (no_bound.any(), Status.INVALID_CAPACITY),
         (no_mass.any(), Status.INVALID_MASS),
     ]
     return edges, invalid

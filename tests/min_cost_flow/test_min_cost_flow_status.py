@@ -45,10 +45,12 @@ CASES = {
     "lower bounds alone": (Status.INFEASIBLE, [5.0, 1, 0, 0], COST, [1.0, 0, -1.0], [3.0, 0, 0, 0]),
     "unbounded": (Status.UNBOUNDED, [INF, INF, INF, 1], COST, SUPPLY, None),
     # What comes first.
-    "capacity before cost": (
-        Status.INVALID_CAPACITY, changed(CAPACITY, k1=NAN), changed(COST, k0=NAN), [NAN, 1, 2], None
+    "cost before capacity": (
+        Status.INVALID_COST, changed(CAPACITY, k1=NAN), changed(COST, k0=NAN), [NAN, 1, 2], None
     ),
-    "cost before mass": (Status.INVALID_COST, CAPACITY, changed(COST, k0=NAN), [NAN, 1, 2], None),
+    "capacity before mass": (
+        Status.INVALID_CAPACITY, changed(CAPACITY, k1=NAN), COST, [NAN, 1, 2], None
+    ),
     "mass before sums": (Status.INVALID_MASS, CAPACITY, COST, [NAN, 1, 2], None),
     "infeasible before unbounded": (
         Status.INFEASIBLE, [INF, INF, INF, 1], COST, [2.0, 0, -2.0], [0, 0, 0, 0]
@@ -162,6 +164,16 @@ def test_supplies_that_sum_to_zero_but_for_roundings(method):
         assert res.status == Status.OPTIMAL
         assert verdict(problem, res) == PROVED[Status.OPTIMAL]
         np.testing.assert_allclose(res.cost, np.abs(supply).sum() / 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "xla"])
+@pytest.mark.parametrize("lack", [1e-7, 1e-12])
+def test_a_capacity_that_lacks_little(method, lack):
+    """Supplies that sum to 0 are not forgiven what a capacity lacks."""
+    network = jm.FlowNetwork.from_edges([0], [1], 2)
+    problem = Problem(network, np.array([1 - lack]), np.ones(1), np.array([1.0, -1]))
+    res = problem.solve(method=method)
+    assert res.status == Status.INFEASIBLE and problem.check(res).infeasible
 
 
 def test_overflow():
