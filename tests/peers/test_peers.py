@@ -26,6 +26,8 @@ SUITES = {
         f"{_NETWORKX}.flow.tests.test_maxflow",
         f"{_NETWORKX}.flow.tests.test_maxflow_large_graph",
         f"{_NETWORKX}.flow.tests.test_gomory_hu",
+        f"{_NETWORKX}.flow.tests.test_mincost",
+        f"{_NETWORKX}.flow.tests.test_networksimplex",
         f"{_NETWORKX}.connectivity.tests.test_connectivity",
         f"{_NETWORKX}.connectivity.tests.test_cuts",
         f"{_NETWORKX}.connectivity.tests.test_disjoint_paths",

@@ -1,4 +1,4 @@
-"""networkx's maximum flows, minimum cuts and bipartite matchings, solved by our functions.
+"""networkx's flows, cuts and bipartite matchings, solved by our functions.
 
 The five maximum flow functions keep their own fronts, each with another implementation behind it.
 `minimum_weight_full_matching` calls scipy, whose function is replaced.
@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 from networkx.algorithms import bipartite
 from networkx.algorithms.flow import build_residual_network
+from networkx_min_cost import REPLACED as OF_LEAST_COST
 
 import jaxmatch as jm
 
@@ -147,4 +148,5 @@ REPLACED = {
     "networkx.bipartite.hopcroft_karp_matching": hopcroft_karp_matching,
     "networkx.bipartite.eppstein_matching": eppstein_matching,
     "scipy.optimize.linear_sum_assignment": jm.linear_sum_assignment,
+    **OF_LEAST_COST,
 }
