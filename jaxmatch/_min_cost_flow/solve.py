@@ -165,12 +165,14 @@ def _value_jvp(
     if all(is_constant(t) for t in of_edges) or not cost.shape[-1]:
         return dot
     reduced = fixed_along(_reduced_cost(jax.lax.stop_gradient(cost), solution), cost, _ACROSS)
+    # Within the bounds of an edge, a reduced cost that is not 0 is a rounding error.
     usable = solved & jnp.isfinite(reduced)
     if not is_constant(tangents.capacity):
-        limited = usable & (capacity < jnp.inf)
-        dot += add(jnp.minimum(reduced, 0), tangents.capacity, limited)
+        full = usable & (solution.flow == capacity)
+        dot += add(jnp.minimum(reduced, 0), tangents.capacity, full)
     if tangents.lower is not None and not is_constant(tangents.lower):
-        dot += add(jnp.maximum(reduced, 0), tangents.lower, usable)
+        unused = usable & (solution.flow == lower)
+        dot += add(jnp.maximum(reduced, 0), tangents.lower, unused)
     return dot
 
 
