@@ -165,6 +165,7 @@ _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality", "count"), (INTEGERS, "integers")),
     **dict.fromkeys(("row_cover", "col_cover", "source_side", "cycle"), (BOOLEAN, "boolean")),
     **dict.fromkeys(
-        ("col_dual", "value", "flow", "cost", "potential", "bottleneck"), (REAL - BOOLEAN, "real numbers")
+        ("col_dual", "value", "flow", "cost", "potential", "bottleneck"),
+        (REAL - BOOLEAN, "real numbers"),
     ),
 }

@@ -23,7 +23,8 @@ class Status(enum.IntEnum, metaclass=_OfOneCode):
     Unless the code is `OPTIMAL`, indices are −1, the gradient is zero, and cost, duals, gap, and
     the value and flow of a network are NaN (−1 if they are integers). There are exceptions:
     `UNFINISHED` comes with the pairs found so far, and `TIME_LIMIT` with an answer and its proved
-    gap. The gap of `UNBALANCED` is the amount by which the sums of masses differ.
+    gap. The gap of `UNBALANCED` is the amount by which the sums of masses differ, or by which
+    supplies that must sum to 0 do not.
 
     `Status(int(code))` prints as its name; its `advice` says what to do. For a batch:
     `[jm.Status(code) for code in res.status.tolist()]`.

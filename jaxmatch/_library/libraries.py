@@ -33,8 +33,9 @@ _IN_BOTH = (
 )
 
 # Targets in the CPU library alone. On a GPU, XLA generates noise just as fast. There are no kernels
-# yet for `jaxmatch_assignment_points`, `jaxmatch_near_assignment` and `jaxmatch_min_cost_flow`. The targets for capacities
-# and `jaxmatch_stencil_flow` are called on the host only, outside of compiled programs.
+# yet for `jaxmatch_assignment_points`, `jaxmatch_min_cost_flow` and `jaxmatch_near_assignment`. The
+# targets for capacities and `jaxmatch_stencil_flow` are called on the host only, outside of
+# compiled programs.
 _ON_CPU = (
     "jaxmatch_assignment_points",
     "jaxmatch_capacities",

@@ -313,7 +313,9 @@ def _forest(arcs: _Arcs, tight: Array, sources: Array) -> tuple[Int[Array, " n"]
 
     root = jnp.where(sources, node, n)
     parent = jnp.where(sources, count, 0 * node + count)
-    return lax.while_loop(lambda state: state[2].any(), level, (parent, root, sources))[:2]
+    start = (parent, root, sources)
+    parent, root, _ = lax.while_loop(lambda state: state[2].any(), level, start)
+    return parent, root
 
 
 def _climb(arcs: _Arcs, parent: Int[Array, " n"], marked: Bool[Array, " n"]) -> Bool[Array, " n"]:
