@@ -37,9 +37,8 @@ def minimum_cost_flow(
 ) -> MinimumCostFlow:
     """Find flows of minimum cost, inside or outside of `jax.jit`.
 
-    Sends the supplies of some nodes to the demands of others at the least total cost, within the
-    capacities of the edges, and proves the minimum by potentials. Leading dimensions are batch,
-    solved by one native call.
+    Sends the supplies of some nodes to the demands of others at the least cost, within capacities,
+    and proves the minimum by potentials. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> network = jm.FlowNetwork.from_edges([0, 0, 1, 1, 2], [1, 2, 2, 3, 3], num_nodes=4)
@@ -49,23 +48,18 @@ def minimum_cost_flow(
     >>> res = jax.jit(jm.minimum_cost_flow)(network, capacity, cost, supply)
     >>> res.cost, res.flow, int(res.status) == jm.Status.OPTIMAL
     (Array(20., dtype=float32), Array([2., 2., 2., 0., 4.], dtype=float32), True)
-    >>> res.potential - res.potential[3]  # of one more unit from each node to the last
-    Array([6., 5., 2., 0.], dtype=float32)
     >>> jax.grad(lambda c: jm.minimum_cost_flow(network, capacity, c, supply).cost)(cost)
     Array([2., 2., 2., 0., 4.], dtype=float32)
 
     **Arguments:**
 
-    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork]. One network can be shared by a batch of
-      the other arguments, also under `vmap`; it is not copied. Parallel edges and self-loops count.
-    - `capacity`: `[..., e]`, the most that each edge carries. +inf, or the largest number of int32
-      or int64, means no limit.
-    - `cost`: `[..., e]`, the cost of each unit of flow, of any sign; bfloat16 to float64, int32 or
-      int64. +inf forbids an edge.
-    - `supply`: `[..., n]`, how much more leaves each node than enters it. A demand is a negative
-      supply. Integers must sum to 0. Floats may miss 0 by roundings of the coarsest dtype among
-      capacities, bounds and supplies, or by 1e-6 of the sum of the positive supplies. What is too
-      much then stays.
+    - `network`: a [`FlowNetwork`][jaxmatch.FlowNetwork], one for all problems or a batch of them.
+    - `capacity`: `[..., e]`. +inf, or the largest number of int32 or int64, means no limit.
+    - `cost`: `[..., e]`, of a unit of flow; bfloat16 to float64, int32 or int64, of any sign. +inf
+      forbids an edge.
+    - `supply`: `[..., n]`, what leaves each node minus what enters it; a demand is negative.
+      Integers must sum to 0. Floats may miss it by roundings of the coarsest mass, or 1e-6 of the
+      positive supplies; what is too much stays.
     - `lower`: `[..., e]`, the least that each edge carries, 0 by default; it may be negative.
     - `warm_start`: an earlier result, or potentials `[..., n]`, from which the search may begin.
     - `method`: `"auto"`, `"network_simplex"`, `"cost_scaling"` or `"xla"`, see
@@ -74,18 +68,16 @@ def minimum_cost_flow(
     **Returns:** a [`MinimumCostFlow`][jaxmatch.MinimumCostFlow], verified by
     [`check_minimum_cost_flow`][jaxmatch.check_minimum_cost_flow].
 
-    **Status:** `OPTIMAL`; `INFEASIBLE`, where `source_side` is a cut that proves it; `UNBOUNDED`,
-    where `cycle` is a cycle that proves it; `UNBALANCED` (`gap` is the difference),
-    `INVALID_GRAPH`, `INVALID_CAPACITY`, `INVALID_COST`, `INVALID_MASS`, `OVERFLOW`; see
-    [statuses][].
+    **Status:** `OPTIMAL`; `INFEASIBLE`, proved by the cut `source_side`; `UNBOUNDED`, proved by
+    `cycle`; `UNBALANCED` (`gap` is the difference), `INVALID_GRAPH`, `INVALID_CAPACITY`,
+    `INVALID_COST`, `INVALID_MASS`, `OVERFLOW`; see [statuses][].
 
     **Exact:** integers to 64 bits; floats with a proved bound on rounding, see [Guarantees][exact].
 
     **Gradient:** of `res.cost`: the flow (for costs), potentials (for supplies), and reduced costs
     (for capacities where negative, for lower bounds where positive), see [Guarantees][gradients].
 
-    **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
-    names.
+    **Raises:** `TypeError` for other types, `ValueError` for other shapes and unknown names.
 
     **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); more in [Papers][papers-flow].
     """

@@ -439,6 +439,26 @@ def flowing_integers(network, capacity):
     return res, jm.check_flow(network, whole, 0, 3, res), twin, tiled
 
 
+@case("minimum_cost_flow", "MinimumCostFlow", "MinimumCostFlow.replace", inputs=flows)
+def flowing_cheaply(network, capacity):
+    cost, supply = jnp.ones_like(capacity), jnp.array([1.0, 0, 0, -1])
+    res = jm.minimum_cost_flow(network, capacity, cost, supply, warm_start=jnp.zeros(4))
+    slopes = [
+        pullback(lambda c: jm.minimum_cost_flow(network, capacity, c, supply).cost, cost),
+        pullback(lambda c: jm.minimum_cost_flow(network, c, cost, supply).cost, capacity),
+        pullback(lambda b: jm.minimum_cost_flow(network, capacity, cost, b).cost, supply),
+    ]
+    return res.replace(), slopes
+
+
+@case("check_minimum_cost_flow", "MinimumCostFlowCheck", inputs=flows)
+def cheap_flow(network, capacity):
+    cost, supply = -jnp.ones_like(capacity), jnp.array([1.0, 0, 0, -1])
+    res = jm.minimum_cost_flow(network, capacity, cost, supply)
+    twin = jm.minimum_cost_flow(network, capacity, cost, supply, method="xla")
+    return jm.check_minimum_cost_flow(network, capacity, cost, supply, res), twin
+
+
 @case("minimum_cut", "MinimumCut", "check_minimum_cut", "MinimumCutCheck", inputs=flows)
 def cut(network, capacity):
     res = jm.minimum_cut(network, capacity, 0, 3)

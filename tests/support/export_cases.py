@@ -159,6 +159,11 @@ def _cuts(rng: np.random.Generator) -> dict[str, Case]:
         rng.integers(0, 9, (B, 2, 2, 3)).astype(np.int32),
     )
 
+    # The flow of least cost, from node 0 to node 3.
+    supply = np.tile(np.array([1, 0, 0, -1], np.int32), (B, 1))
+    priced = network, capacity, rng.integers(-3, 9, (B, 6)).astype(np.int32), supply
+    least = jm.minimum_cost_flow(*priced)
+
     def case(function: Any, *result: Any) -> Case:
         call = lambda net, c, *res: function(net, c, 0, 3, *res)  # noqa: E731
         return Case(call, (network, capacity, *result), _NETWORK)
@@ -168,6 +173,8 @@ def _cuts(rng: np.random.Generator) -> dict[str, Case]:
         "check_flow": case(jm.check_flow, flow),
         "minimum_cut": case(partial(jm.minimum_cut, nearest="sink")),
         "check_minimum_cut": case(jm.check_minimum_cut, cut),
+        "minimum_cost_flow": Case(jm.minimum_cost_flow, priced, _NETWORK),
+        "check_minimum_cost_flow": Case(jm.check_minimum_cost_flow, (*priced, least), _NETWORK),
         "grid_cut": Case(jm.grid_cut, grid),
         "check_grid_cut": Case(jm.check_grid_cut, (*grid, jm.grid_cut(*grid))),
     }
