@@ -97,6 +97,7 @@ def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield from _masses(rng)
     yield from _capacities(np.random.default_rng(1))
     yield from _stencils(np.random.default_rng(2))
+    yield from _priced_networks(np.random.default_rng(3))
     yield from _points(rng)
     yield from _nearest(np.random.default_rng(2))
     yield from _sharded(rng)
@@ -137,6 +138,26 @@ def _stencils(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
         assert form is not None
         capacity = rng.integers(0, 9, len(tail)).astype(np.int32)
         yield lambda f=form, c=capacity: stencil_flow(f, c)
+
+
+def _priced_networks(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    """With an edge without a limit and a forbidden one; with lower bounds, and warm starts."""
+    ends = rng.integers(0, 5, (2, 9))
+    network = jm.FlowNetwork.from_edges(*ends, 5)
+    for mass, of_costs in ((np.int32, np.int64), (np.int64, np.int32), (np.float32, np.int32),
+                           (np.float64, np.float32), (np.float32, np.float64)):  # fmt: skip
+        whole = issubclass(mass, np.integer)
+        capacity = rng.integers(2, 9, (2, 9)).astype(mass)
+        capacity[:, 0] = np.iinfo(mass).max if whole else np.inf
+        cost = rng.integers(-3, 9, (2, 9)).astype(of_costs)
+        cost[:, 1] = cost[:, 1] if issubclass(of_costs, np.integer) else np.inf
+        supply = rng.integers(-1, 2, (2, 5)).astype(mass)
+        supply[:, 0] -= supply.sum(1)
+        given, lower = (network, capacity, cost, supply), np.full((2, 9), -1, mass)
+        res = jm.minimum_cost_flow(*given, method="xla")
+        for method in ("auto", "network_simplex", "cost_scaling"):
+            yield lambda g=given, m=method: jm.minimum_cost_flow(*g, method=m)
+        yield lambda g=given, x=lower, r=res: jm.minimum_cost_flow(*g, lower=x, warm_start=r)
 
 
 def _masses(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
