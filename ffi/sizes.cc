@@ -9,6 +9,7 @@
 #include "grid_cut/cuda/sizes.h"
 #include "k_best/cuda/workspace.h"
 #include "matching/cuda/layout.h"
+#include "min_cost_flow/cuda/workspace.h"
 #include "perturbed/cuda/layout.h"
 #include "sparse_assignment/cuda/workspace.h"
 #include "transport/cuda/small_memory.h"
@@ -41,6 +42,7 @@ extern "C" JAXMATCH_EXPORT int64_t jaxmatch_size(const char* name, const int64_t
       find(grid_cut::kSizes, name, arguments, &size) ||
       find(k_best::kSizes, name, arguments, &size) ||
       find(matching::kSizes, name, arguments, &size) ||
+      find(min_cost_flow::kSizes, name, arguments, &size) ||
       find(perturbed::kSizes, name, arguments, &size) ||
       find(sparse_assignment::kSizes, name, arguments, &size) ||
       find(transport::kSizes, name, arguments, &size);

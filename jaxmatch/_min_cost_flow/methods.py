@@ -15,9 +15,9 @@ from jaxmatch._min_cost_flow.result import MinimumCostFlow
 
 
 METHODS = {
-    "auto": Method(cpu="auto", cuda=None),
-    "network_simplex": Method(cpu="network_simplex", cuda=None),
-    "cost_scaling": Method(cpu="cost_scaling", cuda=None),
+    "auto": Method(cpu="auto", cuda="auto"),
+    "network_simplex": Method(cpu="network_simplex", cuda="network_simplex"),
+    "cost_scaling": Method(cpu="cost_scaling", cuda="network_simplex"),
     "xla": Method(cpu=None, cuda=None),
 }
 
@@ -29,10 +29,12 @@ def solve_min_cost_flow(
 
     The network has the same batch dimensions as the problem, or none.
     """
-    cpu, _ = METHODS[method]
-    on_cpu = None if cpu is None else partial(native.minimum_cost_flow, method=cpu)
+    cpu, cuda = METHODS[method]
+    solve = native.minimum_cost_flow
+    on_cpu = None if cpu is None else partial(solve, method=cpu, platform="cpu")
+    on_cuda = None if cuda is None else partial(solve, method=cuda, platform="cuda")
     sizes = (network.num_nodes, network.num_edges)
-    return by_platform(_twin, network, problem, cpu=on_cpu, sizes=sizes)
+    return by_platform(_twin, network, problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
 
 def _twin(network: FlowNetwork, problem: MinCostProblem) -> MinimumCostFlow:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from jaxmatch._common.typing import Array
 from jaxmatch._ffi.call import Result, native_call
+from jaxmatch._ffi.results import buffers
+from jaxmatch._ffi.sizes import size
 from jaxmatch._flow.network import FlowNetwork
 from jaxmatch._min_cost_flow.problem import MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
 
 
 def minimum_cost_flow(
-    network: FlowNetwork, problem: MinCostProblem, *, method: str
+    network: FlowNetwork,
+    problem: MinCostProblem,
+    *,
+    method: str,
+    platform: Literal["cpu", "cuda"],
 ) -> MinimumCostFlow:
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
@@ -26,16 +32,18 @@ def minimum_cost_flow(
     mass, value = np.dtype(supply.dtype), value_dtype(problem)
     ends = network.senders, network.receivers
     masses = [_given(x, supply, mass) for x in (lower, flow)]
+    sizes = network.num_nodes, network.num_edges
+    workspace = [size("min_cost_flow.workspace", *sizes)] if platform == "cuda" else []
     out = native_call(
         "jaxmatch_min_cost_flow",
         [*ends, capacity, masses[0], cost, supply, masses[1], _given(potential, supply, value)],
-        _results(network.num_nodes, network.num_edges, mass, value),
+        [*_results(*sizes, mass, value), *buffers(workspace)],
         core_dims=[1] * 8,
         shared=() if network.batch_shape else range(2),  # a shared network is not copied
         method=method,
         forgiven=forgiven(problem),
     )
-    return MinimumCostFlow(*out)
+    return MinimumCostFlow(*out[:7])
 
 
 def _given(x: Array | None, like: Array, dtype: np.dtype) -> Any:

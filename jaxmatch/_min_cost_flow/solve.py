@@ -98,7 +98,7 @@ def minimum_cost_flow(
             require_sizes("network", sizes, "pad to it (`FlowNetwork.stack` does)")
         network, problem = as_problem(network, capacity, cost, supply, lower, start, place=place)
         if place.native and solver is not None:
-            res = native.minimum_cost_flow(network, problem, method=solver)
+            res = native.minimum_cost_flow(network, problem, method=solver, platform="cpu")
         else:
             res = _solve(network, problem, method=method)
         return place.bring_home(res)

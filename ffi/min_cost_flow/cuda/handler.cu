@@ -51,7 +51,8 @@ ffi::Error MinCostFlow(cudaStream_t stream, Ends senders, Ends receivers, ffi::A
   if (o->batch == 0) return ffi::Error::Success();
   GpuLimits gpu;
   JAXMATCH_CUDA_CHECK(gpu.query());
-  const int64_t hot = hot_bytes(o->nodes, o->edges), blocks = warps(o->batch, o->nodes, o->edges);
+  constexpr int64_t kMostBlocks = 4096;  // more than a GPU holds at a time
+  const int64_t hot = hot_bytes(o->nodes, o->edges), blocks = std::min(o->batch, kMostBlocks);
   Work work{*o, static_cast<char*>(workspace->untyped_data()), cold_bytes(o->nodes, o->edges),
             hot <= gpu.shared_bytes ? hot : 0};
   if (int64_t(workspace->size_bytes()) < blocks * work.bytes) {

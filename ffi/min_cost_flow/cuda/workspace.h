@@ -2,7 +2,6 @@
 #ifndef JAXMATCH_MIN_COST_FLOW_CUDA_WORKSPACE_H_
 #define JAXMATCH_MIN_COST_FLOW_CUDA_WORKSPACE_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "common/sizes.h"
@@ -25,16 +24,9 @@ inline int64_t cold_bytes(int64_t nodes, int64_t edges) {
   return (sum + 65 * 256) / 256 * 256;
 }
 
-// Warps that work at the same time, each with a workspace of its own.
-constexpr int64_t kMostWarps = 4096, kMostBytes = int64_t{1} << 30;
-inline int64_t warps(int64_t batch, int64_t nodes, int64_t edges) {
-  const int64_t fit = kMostBytes / cold_bytes(nodes, edges);
-  return std::max<int64_t>(1, std::min({batch, kMostWarps, fit}));
-}
-
 constexpr Size kSizes[] = {
-    {"min_cost_flow.workspace",  // arguments: batch, nodes, edges
-     [](const int64_t* a) { return words(warps(a[0], a[1], a[2]) * cold_bytes(a[1], a[2])); }},
+    {"min_cost_flow.workspace",  // arguments: nodes, edges
+     [](const int64_t* a) { return words(cold_bytes(a[0], a[1])); }},
 };
 
 }  // namespace jaxmatch::min_cost_flow
