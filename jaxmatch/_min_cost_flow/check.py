@@ -36,7 +36,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._flow.check import require_kind
 from jaxmatch._flow.network import FlowNetwork, check_network
 from jaxmatch._min_cost_flow.check_flow import CheckEdges, conserves, exact_difference, most_flow
-from jaxmatch._min_cost_flow.problem import MinCostProblem, as_problem, forgiven
+from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, as_problem, forgiven
 from jaxmatch._min_cost_flow.result import MinimumCostFlow, MinimumCostFlowCheck
 from jaxmatch._transport.check_plan import times_up
 
@@ -98,7 +98,7 @@ def check_minimum_cost_flow(
     """
     check_network(network)
     place = current_place()
-    network, problem = as_problem(network, capacity, cost, supply, lower, place=place)
+    ends, problem = as_problem(network, capacity, cost, supply, lower, place=place)
     batch, n, e = problem.supply.shape[:-1], network.num_nodes, network.num_edges
     shapes = {"flow": (*batch, e), "potential": (*batch, n)}
     shapes |= {"source_side": (*batch, n), "cycle": (*batch, e)}
@@ -107,33 +107,28 @@ def check_minimum_cost_flow(
     is_float = jnp.issubdtype(problem.supply.dtype, jnp.floating)
     require_kind("result.flow", result.flow, "supply", is_float)
     if place.native:
-        return _check_batch(network, problem, result)
+        return _check_batch(ends, problem, result)
     problem, result = lax.stop_gradient((problem, result))
-    return _check(network, problem, result)
+    return _check(ends, problem, result)
 
 
 @compiled()
-def _check(
-    network: FlowNetwork, problem: MinCostProblem, result: MinimumCostFlow
-) -> MinimumCostFlowCheck:
-    def check(
-        problem: MinCostProblem, result: MinimumCostFlow, network: FlowNetwork
-    ) -> MinimumCostFlowCheck:
-        return _check_batch(network, problem, result)
+def _check(ends: Ends, problem: MinCostProblem, result: MinimumCostFlow) -> MinimumCostFlowCheck:
+    def check(problem: MinCostProblem, result: MinimumCostFlow, ends: Ends) -> MinimumCostFlowCheck:
+        return _check_batch(ends, problem, result)
 
-    if network.batch_shape:
-        return over_batch_shards(apart(check), problem, result, network, core_dims=1)
-    return over_batch_shards(apart(check), problem, result, core_dims=1, shared=(network,))
+    if ends.are_shared:
+        return over_batch_shards(apart(check), problem, result, core_dims=1, shared=(ends,))
+    return over_batch_shards(apart(check), problem, result, ends, core_dims=1)
 
 
 def _check_batch(
-    network: FlowNetwork, problem: MinCostProblem, result: MinimumCostFlow
+    ends: Ends, problem: MinCostProblem, result: MinimumCostFlow
 ) -> MinimumCostFlowCheck:
-    ends, n = (network.senders, network.receivers), network.num_nodes
-    one = partial(_check_one, n=n, tolerance=forgiven(problem))
+    one = partial(_check_one, n=problem.supply.shape[-1], tolerance=forgiven(problem))
     batch = problem.supply.shape[:-1]
     problem = problem._replace(origin=None)
-    if network.batch_shape:
+    if not ends.are_shared:
         return over_problems(one, batch, problem, result, *ends)
 
     def on_shared(problem: MinCostProblem, result: MinimumCostFlow) -> MinimumCostFlowCheck:

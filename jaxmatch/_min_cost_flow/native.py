@@ -11,35 +11,28 @@ from jaxmatch._common.typing import Array
 from jaxmatch._ffi.call import Result, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
-from jaxmatch._flow.network import FlowNetwork
-from jaxmatch._min_cost_flow.problem import MinCostProblem, forgiven, value_dtype
+from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
 
 
 def minimum_cost_flow(
-    network: FlowNetwork,
-    problem: MinCostProblem,
-    *,
-    method: str,
-    platform: Literal["cpu", "cuda"],
+    ends: Ends, problem: MinCostProblem, *, method: str, platform: Literal["cpu", "cuda"]
 ) -> MinimumCostFlow:
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
-    The network has the same batch dimensions as the problem, or none. Optional operands that are
-    not given have length 0.
+    Optional operands that are not given have length 0.
     """
     capacity, cost, supply, lower, flow, potential, _ = problem
     mass, value = np.dtype(supply.dtype), value_dtype(problem)
-    ends = network.senders, network.receivers
     masses = [_given(x, supply, mass) for x in (lower, flow)]
-    sizes = network.num_nodes, network.num_edges
+    sizes = supply.shape[-1], capacity.shape[-1]
     workspace = [size("min_cost_flow.workspace", *sizes)] if platform == "cuda" else []
     out = native_call(
         "jaxmatch_min_cost_flow",
         [*ends, capacity, masses[0], cost, supply, masses[1], _given(potential, supply, value)],
         [*_results(*sizes, mass, value), *buffers(workspace)],
         core_dims=[1] * 8,
-        shared=() if network.batch_shape else range(2),  # a shared network is not copied
+        shared=range(2) if ends.are_shared else (),  # shared ends are not copied
         method=method,
         forgiven=forgiven(problem),
     )

@@ -14,17 +14,31 @@ from jaxmatch._common.given import BOOLEAN, REAL, require, typed
 from jaxmatch._common.place import Place
 from jaxmatch._common.result import result_float
 from jaxmatch._common.symbolic import broadcast_shapes, is_symbolic
-from jaxmatch._common.typing import Array, ArrayLike, Num
+from jaxmatch._common.typing import Array, ArrayLike, Int, Num
 from jaxmatch._flow.network import FlowNetwork
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
 from jaxmatch._transport.problem import Origin, expanded, mass_dtype, origin_of, sum_tolerance
 
 
+class Ends(NamedTuple):
+    """The ends of all edges, which is all that is read of a network.
+
+    They have the batch dimensions of the problems, or none: then all problems share them.
+    """
+
+    senders: Int[Array, "... e"]
+    receivers: Int[Array, "... e"]
+
+    @property
+    def are_shared(self) -> bool:
+        return self.senders.ndim == 1
+
+
 class MinCostProblem(NamedTuple):
     """A batch of problems on one network or a batch of networks. The networks are not part of it.
 
-    All arrays have the batch dimensions. The network has them too, or it has none and all problems
-    share it. Masses, which are capacities, supplies, lower bounds and flows, have one dtype.
+    All arrays have the batch dimensions. Masses, which are capacities, supplies, lower bounds and
+    flows, have one dtype.
     """
 
     capacity: Num[Array, "... e"]
@@ -67,14 +81,15 @@ def as_problem(
     start: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     *,
     place: Place,
-) -> tuple[FlowNetwork, MinCostProblem]:
+) -> tuple[Ends, MinCostProblem]:
     """Checks the arguments and broadcasts them to one batch shape; an unbatched network stays so.
 
     `start`: the flow and the potentials of a warm start.
     """
     n, e = network.num_nodes, network.num_edges
+    ends = Ends(network.senders, network.receivers)
     if place.native:
-        network = jax.tree.map(np.asarray, network)
+        ends = jax.tree.map(np.asarray, ends)
     given = {"capacity": capacity, "cost": cost, "supply": supply}
     given |= {} if lower is None else {"lower": lower}
     arrays = {name: as_array(name, x, place) for name, x in given.items()}
@@ -87,7 +102,7 @@ def as_problem(
             )
     batch = _batch_shape(network, arrays)
     if network.batch_shape not in ((), batch):
-        network = jax.tree.map(lambda x: expanded(x, batch, 1, place.xp), network)
+        ends = Ends(*(expanded(x, batch, 1, place.xp) for x in ends))
     costs = arrays.pop("cost")
     dtypes = [x.dtype for x in arrays.values()]
     dtype = mass_dtype(*dtypes)
@@ -104,7 +119,7 @@ def as_problem(
         origin=origin_of(dtype, *dtypes),
     )
     flow, potential = start
-    return network, problem._replace(
+    return ends, problem._replace(
         flow=_as_start("flow", flow, (*batch, e), dtype, place),
         potential=_as_start("potential", potential, (*batch, n), value_dtype(problem), place),
     )

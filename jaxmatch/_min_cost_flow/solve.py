@@ -20,7 +20,7 @@ from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._flow.network import FlowNetwork, check_network
 from jaxmatch._min_cost_flow import native
 from jaxmatch._min_cost_flow.methods import METHODS, solve_min_cost_flow
-from jaxmatch._min_cost_flow.problem import MinCostProblem, as_problem, start_of
+from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, as_problem, start_of
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
 
 
@@ -96,28 +96,26 @@ def minimum_cost_flow(
         if method == "xla":
             sizes = network.num_nodes, network.num_edges
             require_sizes("network", sizes, "pad to it (`FlowNetwork.stack` does)")
-        network, problem = as_problem(network, capacity, cost, supply, lower, start, place=place)
+        ends, problem = as_problem(network, capacity, cost, supply, lower, start, place=place)
         if place.native and solver is not None:
-            res = native.minimum_cost_flow(network, problem, method=solver, platform="cpu")
+            res = native.minimum_cost_flow(ends, problem, method=solver, platform="cpu")
         else:
-            res = _solve(network, problem, method=method)
+            res = _solve(ends, problem, method=method)
         return place.bring_home(res)
 
 
 @compiled(static_argnames="method")
-def _solve(network: FlowNetwork, problem: MinCostProblem, *, method: str) -> MinimumCostFlow:
-    def solve(problem: MinCostProblem, network: FlowNetwork) -> MinimumCostFlow:
-        res = apart(solve_min_cost_flow)(network, problem, method=method)
+def _solve(ends: Ends, problem: MinCostProblem, *, method: str) -> MinimumCostFlow:
+    def solve(problem: MinCostProblem, ends: Ends) -> MinimumCostFlow:
+        res = apart(solve_min_cost_flow)(ends, problem, method=method)
         if not jnp.issubdtype(res.cost.dtype, jnp.floating):
             return res
-        solution = _Solution(
-            res.flow, res.potential, res.status, network.senders, network.receivers
-        )
+        solution = _Solution(res.flow, res.potential, res.status, ends)
         return res.replace(cost=envelope_value(res.cost, problem, solution, _value_jvp))
 
-    if network.batch_shape:
-        return over_batch_shards(solve, problem, network, core_dims=1)
-    return over_batch_shards(solve, problem, core_dims=1, shared=(network,))
+    if ends.are_shared:
+        return over_batch_shards(solve, problem, core_dims=1, shared=(ends,))
+    return over_batch_shards(solve, problem, ends, core_dims=1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -130,8 +128,7 @@ class _Solution(NamedTuple):
     flow: Num[Array, "... e"]
     potential: Float[Array, "... n"]
     status: Int[Array, "..."]
-    senders: Int[Array, "... e"]
-    receivers: Int[Array, "... e"]
+    ends: Ends
 
 
 _ACROSS = (
@@ -169,7 +166,7 @@ def _value_jvp(
 
 
 def _reduced_cost(cost: Num[Array, "... e"], solution: _Solution) -> Float[Array, "... e"]:
-    potential, senders, receivers = solution.potential, solution.senders, solution.receivers
+    potential, (senders, receivers) = solution.potential, solution.ends
     n = potential.shape[-1]
 
     def at(node: Array) -> Array:

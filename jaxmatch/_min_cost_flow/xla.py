@@ -21,8 +21,7 @@ from jaxmatch._common.rounding import accurate_sum, as_float, sum_up, two_sum
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
-from jaxmatch._flow.network import FlowNetwork
-from jaxmatch._min_cost_flow.problem import MinCostProblem, forgiven, value_dtype
+from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
 from jaxmatch._min_cost_flow.xla_masses import Masses, in_units, is_left, positive
 from jaxmatch._min_cost_flow.xla_paths import Limits, negative_edges, send
@@ -40,10 +39,10 @@ class Edges(NamedTuple):
     supply: Num[Array, " n"]
 
 
-def solve(network: FlowNetwork, problem: MinCostProblem) -> MinimumCostFlow:
+def solve(ends: Ends, problem: MinCostProblem) -> MinimumCostFlow:
     """Solves one problem as documented in `minimum_cost_flow`; use `vmap` for a batch."""
-    n, e = network.num_nodes, network.num_edges
-    edges, invalid = _read(network, problem)
+    n, e = problem.supply.shape[-1], problem.capacity.shape[-1]
+    edges, invalid = _read(ends, problem)
     tolerance = forgiven(problem)
     limits = Limits.of(edges.cost)
     c = limits.clipped(edges.cost)
@@ -87,20 +86,20 @@ def solve(network: FlowNetwork, problem: MinCostProblem) -> MinimumCostFlow:
     )
 
 
-def _read(network: FlowNetwork, problem: MinCostProblem) -> tuple[Edges, list[tuple[Array, Any]]]:
+def _read(ends: Ends, problem: MinCostProblem) -> tuple[Edges, list[tuple[Array, Any]]]:
     """The edges, and conditions with the status of a problem in which they hold, first ones first.
 
     There is at least one node and one edge: if need be, a loop that carries nothing is added.
     """
-    n, capacity, cost, supply = network.num_nodes, *problem[:3]
+    capacity, cost, supply = problem[:3]
+    n, (tail, head) = supply.shape[-1], ends
     lower = jnp.zeros_like(capacity) if problem.lower is None else problem.lower
-    tail, head = network.senders, network.receivers
     outside = ((tail < 0) | (tail >= n) | (head < 0) | (head >= n)).any()
 
     # `zero` gives all arrays, and so all loop states, the same varying axes in a `shard_map`.
     inputs = (tail, head, *((x < 0).astype(jnp.int32) for x in (capacity, cost, supply, lower)))
     zero = 0 * sum((x.sum(dtype=jnp.int32) for x in inputs), jnp.int32(0))
-    if network.num_edges == 0:
+    if capacity.shape[-1] == 0:
         one = zero[None]
         tail, head = one, one
         capacity, lower = one.astype(capacity.dtype), one.astype(capacity.dtype)
