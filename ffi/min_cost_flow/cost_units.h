@@ -20,31 +20,24 @@ class CostUnits {
  public:
   template <class Lanes>
   JAXMATCH_HOST_DEVICE Status choose(const Given& g, Lanes& lanes) {
-    int margin = 4;
-    while ((int64_t{1} << (margin - 4)) < int64_t(g.nodes) + 1) ++margin;
-    constexpr int kNone = -10000;
-    int most_bit = kNone, least_bit = kNone;  // the latter negated
     bool valid = true;
-    lanes.each(g.edges, [&](int32_t e) {
-      const double c = g.cost_of(e);
-      if (g.is_forbidden(e) || c == 0) return;
-      valid &= is_finite(c);
-      if (!valid) return;
-      const int bits = bits_above(c);
-      most_bit = bits > most_bit ? bits : most_bit;
-      const int lowest = is_whole(g.of_cost) ? 0 : -lowest_bit(c);
-      least_bit = lowest > least_bit ? lowest : least_bit;
-    });
+    lanes.each(g.edges, [&](int32_t e) { valid &= g.is_forbidden(e) || is_finite(g.cost_of(e)); });
     if (lanes.any(!valid)) return kInvalidCost;
-    most_bit = lanes.max(most_bit);
-    least_bit = -lanes.max(least_bit);
-    if (most_bit == kNone) return kOptimal;  // all costs are 0
-    coarse_ = most_bit + margin - 62;
-    fine_ = most_bit + margin - 126;
-    is_coarse_exact_ = coarse_ <= least_bit;
-    coarse_ = coarse_ > least_bit ? coarse_ : least_bit;
-    fine_ = fine_ > least_bit ? fine_ : least_bit;
+    margin_ = 4;
+    while ((int64_t{1} << (margin_ - 4)) < int64_t(g.nodes) + 1) ++margin_;
+    set_units(g, lanes);
+    if (!is_whole(g.of_cost) && fine_ > least_bit_) set_apart(g, lanes);
     return kOptimal;
+  }
+  // Whether the cost of an edge is so large that a flow avoids it, if one can.
+  JAXMATCH_HOST_DEVICE bool is_set_apart(const Given& g, int32_t e) const {
+    return g.cost_of(e) > threshold_;
+  }
+  JAXMATCH_HOST_DEVICE bool has_set_apart() const { return threshold_ < INFINITY; }
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE void keep_all(const Given& g, Lanes& lanes) {
+    threshold_ = INFINITY;
+    set_units(g, lanes);
   }
 
   JAXMATCH_HOST_DEVICE bool is_coarse_exact() const { return is_coarse_exact_; }
@@ -53,7 +46,7 @@ class CostUnits {
   // The cost of edge e in units.
   template <class P>
   JAXMATCH_HOST_DEVICE P units(const Given& g, int32_t e) const {
-    if (g.is_forbidden(e)) return 0;
+    if (is_set_apart(g, e) || g.is_forbidden(e)) return 0;
     if (is_whole(g.of_cost)) {
       const int64_t c = read_whole(g.cost, g.of_cost, e);
       return P(sizeof(P) > 8 || coarse_ == 0 ? c : c >> coarse_);
@@ -68,8 +61,67 @@ class CostUnits {
   }
 
  private:
-  int coarse_ = 0, fine_ = 0;
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE void set_units(const Given& g, Lanes& lanes) {
+    constexpr int kNone = -10000;
+    int most_bit = kNone, least_bit = kNone;  // the latter negated
+    lanes.each(g.edges, [&](int32_t e) {
+      const double c = g.cost_of(e);
+      if (g.is_forbidden(e) || is_set_apart(g, e) || c == 0) return;
+      const int bits = bits_above(c);
+      most_bit = bits > most_bit ? bits : most_bit;
+      const int lowest = is_whole(g.of_cost) ? 0 : -lowest_bit(c);
+      least_bit = lowest > least_bit ? lowest : least_bit;
+    });
+    most_bit = lanes.max(most_bit);
+    least_bit = -lanes.max(least_bit);
+    coarse_ = fine_ = least_bit_ = 0;
+    is_coarse_exact_ = true;
+    if (most_bit == kNone) return;  // all costs are 0
+    least_bit_ = least_bit;
+    coarse_ = most_bit + margin_ - 62;
+    fine_ = most_bit + margin_ - 126;
+    coarse_ = most_bit + margin_ - 62;
+    fine_ = most_bit + margin_ - 126;
+    is_coarse_exact_ = coarse_ <= least_bit;
+    coarse_ = coarse_ > least_bit ? coarse_ : least_bit;
+    fine_ = fine_ > least_bit ? fine_ : least_bit;
+  }
+
+  // Looks for a hole in the order of sizes. Costs above it exceed all sums of those below it.
+  template <class Lanes>
+  JAXMATCH_HOST_DEVICE void set_apart(const Given& g, Lanes& lanes) {
+    const double factor = std::ldexp(1.0, margin_ + 30);
+    double below = -INFINITY;  // negated
+    lanes.each(g.edges, [&](int32_t e) {
+      const double size = std::abs(g.cost_of(e));
+      if (size > 0 && -size > below) below = -size;
+    });
+    below = -lanes.max(below);
+    double above = INFINITY;
+    for (;;) {
+      double most = below, next = -INFINITY;  // the latter negated
+      lanes.each(g.edges, [&](int32_t e) {
+        const double size = std::abs(g.cost_of(e));
+        if (size <= below * factor) {
+          most = size > most ? size : most;
+        } else if (is_finite(size) && -size > next) {
+          next = -size;
+        }
+      });
+      most = lanes.max(most);
+      above = -lanes.max(next);
+      if (!(most > below)) break;
+      below = most;
+    }
+    if (above == INFINITY) return;
+    threshold_ = below * factor;
+    set_units(g, lanes);
+  }
+
+  int margin_ = 4, coarse_ = 0, fine_ = 0, least_bit_ = 0;
   bool is_coarse_exact_ = true;
+  double threshold_ = INFINITY;
 };
 
 }  // namespace jaxmatch::min_cost_flow

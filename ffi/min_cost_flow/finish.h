@@ -121,9 +121,15 @@ class OptimumWriter {
   JAXMATCH_HOST_DEVICE void write_flow(int32_t e) const {
     const int64_t units = flow_[e] + (masses_.lower != nullptr ? masses_.lower[e] : 0);
     if (is_whole(g_.mass)) return write_whole(out_.flow, g_.mass, e, units);
-    const double x = std::ldexp(double(units), masses_.exponent);
+    // Flows at their bounds are the bounds, without rounding.
     const double least = g_.least(e), most = g_.most(e);
-    write_real(out_.flow, g_.mass, e, x < least ? least : (x > most ? most : x));
+    double x = std::ldexp(double(units), masses_.exponent);
+    if (flow_[e] == 0 || x < least) {
+      x = least;
+    } else if (flow_[e] == masses_.range[e] || x > most) {
+      x = most;
+    }
+    write_real(out_.flow, g_.mass, e, x);
   }
   JAXMATCH_HOST_DEVICE bool write_potential(int32_t u) const {
     const P y = -price_[u];

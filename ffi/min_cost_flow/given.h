@@ -76,6 +76,19 @@ struct Given {
   JAXMATCH_HOST_DEVICE double most(int32_t e) const {
     return is_forbidden(e) ? 0.0 : read_real(capacity, mass, e);
   }
+  // Whether the lower bound is finite and not above the capacity. A forbidden edge must be able to
+  // carry nothing.
+  JAXMATCH_HOST_DEVICE bool has_valid_limits(int32_t e) const {
+    const bool forbidden = is_forbidden(e);
+    if (is_whole(mass)) {
+      const int64_t least = lower != nullptr ? read_whole(lower, mass, e) : 0;
+      const int64_t most = read_whole(capacity, mass, e);
+      return least <= most && (!forbidden || (least <= 0 && most >= 0));
+    }
+    const double least = lower != nullptr ? read_real(lower, mass, e) : 0.0;
+    const double most = read_real(capacity, mass, e);
+    return is_finite(least) && least <= most && (!forbidden || (least <= 0 && most >= 0));
+  }
   JAXMATCH_HOST_DEVICE int64_t whole_least(int32_t e) const {
     return lower != nullptr && !is_forbidden(e) ? read_whole(lower, mass, e) : 0;
   }

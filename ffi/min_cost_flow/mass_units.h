@@ -23,17 +23,27 @@ struct MassUnits {
   // Each such cycle contains an edge with a limit and, unless an edge of negative cost has no
   // limit, one of negative cost with a limit.
   double most = 0;
-  double difference = 0;       // between the sums of supplies and demands, in the caller's unit
-  int64_t forgiven = 0;        // how many units may be left, because supplies were rounded
+  double difference = 0;  // between the sums of supplies and demands, in the caller's unit
+  // How many units may be left because supplies were rounded: at least, and at most if supplies of
+  // parts of the network do not sum to 0.
+  int64_t forgiven = 0, most_forgiven = 0;
   bool has_set_apart = false;  // some limits are so large that they count as none
 };
 
-// Converts masses. If `keep_all`, no limit counts as none.
+// Which limits count as none, because no path carries so much. If that frees a cycle of negative
+// cost, the next rule decides.
+enum class Limits {
+  kUpToPaths,  // floats above all that paths carry, if units would be coarse otherwise
+  kUpToHole,   // those above a hole in the order of sizes, if sums would not fit
+  kAll,        // none
+};
+
+// Converts masses.
 template <class Lanes>
 class MassReader {
  public:
-  JAXMATCH_HOST_DEVICE MassReader(const Given& g, bool keep_all, double forgiven, Lanes& lanes)
-      : g_(g), keep_all_(keep_all), forgiven_(forgiven), lanes_(lanes), whole_(is_whole(g.mass)) {}
+  JAXMATCH_HOST_DEVICE MassReader(const Given& g, Limits limits, double forgiven, Lanes& lanes)
+      : g_(g), limits_(limits), forgiven_(forgiven), lanes_(lanes), whole_(is_whole(g.mass)) {}
 
   JAXMATCH_HOST_DEVICE Status read(MassUnits& out) {
     if (lanes_.any(has_invalid_capacity())) return kInvalidCapacity;
@@ -53,13 +63,7 @@ class MassReader {
  private:
   JAXMATCH_HOST_DEVICE bool has_invalid_capacity() const {
     bool valid = true;
-    lanes_.each(g_.edges, [&](int32_t e) {
-      if (whole_) {
-        valid &= g_.whole_least(e) <= g_.whole_most(e);
-      } else {
-        valid &= is_finite(g_.least(e)) && g_.least(e) <= g_.most(e);  // false for NaN
-      }
-    });
+    lanes_.each(g_.edges, [&](int32_t e) { valid &= g_.has_valid_limits(e); });
     return !valid;
   }
   JAXMATCH_HOST_DEVICE bool has_invalid_supply() const {
@@ -109,23 +113,30 @@ class MassReader {
     without_limit = lanes_.any(without_limit);
     threshold_ = INFINITY;
     out.most = paths + sum_of_limits(without_limit, threshold_);
-    if (keep_all_ || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p20)) return;
-    for (double below = paths > 0 ? paths : sum_of_least();;) {
-      const double sum = paths + sum_of_limits(true, below * 0x1p10);
-      if (!(sum > below)) {
-        threshold_ = below * 0x1p10;
-        break;
-      }
-      below = sum;
-      if (!is_finite(below)) return;
+    if (limits_ == Limits::kAll || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p6)) return;
+    if (limits_ == Limits::kUpToPaths && !whole_ && paths > 0) {
+      threshold_ = paths;
+    } else {
+      threshold_ = below_hole(paths);
     }
     const double least = paths + sum_of_limits(true, threshold_);
-    if (least >= out.most) {
+    if (least < out.most) {
+      out.most = least;
+      out.has_set_apart = true;
+    } else {
       threshold_ = INFINITY;
-      return;
     }
-    out.most = least;
-    out.has_set_apart = true;
+  }
+  // A size below which all limits are far smaller than those above it; +inf if there is no such
+  // hole.
+  JAXMATCH_HOST_DEVICE double below_hole(double paths) const {
+    double below = paths > 0 ? paths : sum_of_least();
+    for (;;) {
+      const double sum = paths + sum_of_limits(true, below * 0x1p10);
+      if (!(sum > below)) return below * 0x1p10;
+      below = sum;
+      if (!is_finite(below)) return INFINITY;
+    }
   }
   JAXMATCH_HOST_DEVICE double sum_of_limits(bool all, double below) const {
     double sum = 0;
@@ -190,10 +201,12 @@ class MassReader {
     });
     more = lanes_.sum(more);
     less = lanes_.sum(less);
-    const double allowed = forgiven_ * (more > less ? more : less);
-    out.difference = std::ldexp(std::abs(more - less), scale_);
-    out.forgiven = units(allowed);
-    return std::abs(more - less) <= allowed;
+    const double sum = more > less ? more : less, difference = std::abs(more - less);
+    out.difference = std::ldexp(difference, scale_);
+    const double eps = g_.mass == Dtype::kF32 ? 0x1p-23 : 0x1p-52;
+    out.forgiven = units(difference + 2 * eps * g_.nodes * sum);
+    out.most_forgiven = units(forgiven_ * sum);
+    return difference <= forgiven_ * sum;
   }
 
   JAXMATCH_HOST_DEVICE Status convert(MassUnits& out) {
@@ -241,7 +254,7 @@ class MassReader {
   }
 
   const Given& g_;
-  const bool keep_all_;
+  const Limits limits_;
   const double forgiven_;
   Lanes& lanes_;
   const bool whole_;

@@ -52,6 +52,7 @@ class OneLane {
   T* take_hot(int64_t count) {
     return memory_.take<T>(count);
   }
+  void restart() { memory_.reset(); }
   HostArena& memory() { return memory_; }
   void poll() const { poll_interrupt(); }
 

@@ -20,40 +20,32 @@ template <class Lanes>
 class Problem {
  public:
   using Long = __int128;
+  // Costs or limits that were set apart may matter after all.
+  enum class Next { kDone, kWithAllCosts, kWithMoreLimits };
 
   JAXMATCH_HOST_DEVICE Problem(const Given& given, double forgiven, Lanes& lanes,
                                const Results& out)
       : given_(given), forgiven_(forgiven), lanes_(lanes), out_(out) {}
 
-  // Before solve_with(). Returns false if it has written a failure.
-  JAXMATCH_HOST_DEVICE bool read() {
-    Status status = has_ends() ? costs_.choose(given_, lanes_) : kInvalidGraph;
-    if (status == kOptimal) return true;
-    write_failure(given_, status, out_, lanes_);
-    return false;
-  }
-
-  // Calls engine(*this, masses), which writes results. Returns false if the engine does: the flow
-  // has no limit, but some limits counted as none. Then `keep_all` keeps them.
+  // Calls engine(*this, masses), which writes results. The engine may ask for another attempt.
   template <class Engine>
-  JAXMATCH_HOST_DEVICE bool solve_with(const Engine& engine, bool keep_all) {
-    MassUnits masses;
-    const Status status = MassReader<Lanes>(given_, keep_all, forgiven_, lanes_).read(masses);
-    lanes_.sync();
-    if (status == kOptimal) return engine(*this, masses);
-    write_failure(given_, status, out_, lanes_);
-    if (status == kUnbalanced && lanes_.leads()) {
-      if (is_whole(out_.value)) {
-        write_whole(out_.gap, out_.value, 0, int64_t(masses.difference));
+  JAXMATCH_HOST_DEVICE void solve(const Engine& engine) {
+    const Status status = has_ends() ? costs_.choose(given_, lanes_) : kInvalidGraph;
+    if (status != kOptimal) return write_failure(given_, status, out_, lanes_);
+    for (Limits limits = Limits::kUpToPaths;;) {
+      lanes_.restart();
+      const Next next = attempt(engine, limits);
+      if (next == Next::kDone) return;
+      if (next == Next::kWithAllCosts) {
+        costs_.keep_all(given_, lanes_);
       } else {
-        write_real(out_.gap, out_.value, 0, masses.difference);
+        limits = Limits(int(limits) + 1);
       }
     }
-    return true;
   }
 
   // An engine: 64-bit prices first, and if these are not exact 128-bit ones from the same basis.
-  JAXMATCH_HOST_DEVICE bool by_simplex(const MassUnits& masses) {
+  JAXMATCH_HOST_DEVICE Next by_simplex(const MassUnits& masses) {
     const Arcs<int64_t> coarse = arcs<int64_t>(masses);
     NetworkSimplex<int64_t, Lanes> engine(coarse, lanes_);
     if (has_start()) {
@@ -79,20 +71,22 @@ class Problem {
   }
 
   template <class P>
-  JAXMATCH_HOST_DEVICE bool finish(const MassUnits& masses, const Arcs<P>& g,
+  JAXMATCH_HOST_DEVICE Next finish(const MassUnits& masses, const Arcs<P>& g,
                                    NetworkSimplex<P, Lanes>& engine, Outcome found, bool fine) {
     bool* const is_low = lanes_.template take<bool>(g.nodes);
     int64_t* const flow = lanes_.template take<int64_t>(g.arcs);
     if (found == Outcome::kUnbounded) {
-      if (write_if_infeasible(masses, is_low, flow)) return true;
-      if (masses.has_set_apart) return false;
+      const Next next = write_if_infeasible(masses, is_low, flow);
+      if (next != Next::kWithMoreLimits) return next;
+      if (masses.has_set_apart) return Next::kWithMoreLimits;
       write_failure(given_, kUnbounded, out_, lanes_);
       if (lanes_.leads()) engine.for_cycle([&](int32_t e) { out_.cycle[e] = true; });
-      return true;
+      return Next::kDone;
     }
-    if (write_if_left(masses, g, engine, is_low, flow)) return true;
+    prepare(g, engine, is_low, flow);
+    if (!is_forgiven(masses, engine.left())) return write_cut(is_low);
     write(masses, flow, engine.price(), fine);
-    return true;
+    return Next::kDone;
   }
 
   template <class P>
@@ -174,24 +168,50 @@ class Problem {
     return lanes_.from_leader(moderate);
   }
 
-  // Writes that supplies are left, and the cut that holds them, if there are any.
   template <class P>
-  JAXMATCH_HOST_DEVICE bool write_if_left(const MassUnits& masses, const Arcs<P>& g,
-                                          NetworkSimplex<P, Lanes>& engine, bool* is_low,
-                                          int64_t* flow) {
+  JAXMATCH_HOST_DEVICE void prepare(const Arcs<P>& g, NetworkSimplex<P, Lanes>& engine,
+                                    bool* is_low, int64_t* flow) {
     engine.write_flow(flow);
     lanes_.sync();
     level_prices(g, flow, engine.artificial(), engine.price_of_root(), engine.price(), is_low,
                  lanes_);
     lanes_.sync();
-    if (engine.left() <= masses.forgiven) return false;
+  }
+  // Whether so many units could not leave only because float supplies do not sum to 0, in the whole
+  // network or in parts of it that no edge connects.
+  JAXMATCH_HOST_DEVICE bool is_forgiven(const MassUnits& masses, int64_t left) {
+    if (left <= masses.forgiven) return true;
+    if (left > masses.most_forgiven) return false;
+    int32_t* const part = lanes_.template take<int32_t>(given_.nodes);
+    int64_t* const sum = lanes_.template take<int64_t>(given_.nodes);
+    int64_t of_parts = 0;
+    if (lanes_.leads()) {
+      const auto find = [&](int32_t u) {
+        while (part[u] != u) u = part[u] = part[part[u]];
+        return u;
+      };
+      for (int32_t u = 0; u < given_.nodes; ++u) {
+        part[u] = u;
+        sum[u] = 0;
+      }
+      for (int32_t e = 0; e < given_.edges; ++e) {
+        part[find(given_.senders[e])] = find(given_.receivers[e]);
+      }
+      for (int32_t u = 0; u < given_.nodes; ++u) sum[find(u)] += masses.supply[u];
+      for (int32_t u = 0; u < given_.nodes; ++u) of_parts += sum[u] < 0 ? -sum[u] : sum[u];
+    }
+    return left <= masses.forgiven + lanes_.from_leader(of_parts);
+  }
+  // Supplies are left in the low nodes: no more can leave these.
+  JAXMATCH_HOST_DEVICE Next write_cut(const bool* is_low) {
+    if (costs_.has_set_apart()) return Next::kWithAllCosts;
     write_failure(given_, kInfeasible, out_, lanes_);
-    lanes_.each(g.nodes, [&](int32_t u) { out_.source_side[u] = is_low[u]; });
-    return true;
+    lanes_.each(given_.nodes, [&](int32_t u) { out_.source_side[u] = is_low[u]; });
+    return Next::kDone;
   }
 
-  // Solves the problem without costs.
-  JAXMATCH_HOST_DEVICE bool write_if_infeasible(const MassUnits& masses, bool* is_low,
+  // Solves the problem without costs. If it is feasible, returns kWithMoreLimits.
+  JAXMATCH_HOST_DEVICE Next write_if_infeasible(const MassUnits& masses, bool* is_low,
                                                 int64_t* flow) {
     int64_t* const cost = lanes_.template take<int64_t>(given_.edges);
     lanes_.each(given_.edges, [&](int32_t e) { cost[e] = 0; });
@@ -201,7 +221,33 @@ class Problem {
     NetworkSimplex<int64_t, Lanes> engine(g, lanes_);
     engine.begin();
     engine.solve();
-    return write_if_left(masses, g, engine, is_low, flow);
+    prepare(g, engine, is_low, flow);
+    return is_forgiven(masses, engine.left()) ? Next::kWithMoreLimits : write_cut(is_low);
+  }
+
+  template <class Engine>
+  JAXMATCH_HOST_DEVICE Next attempt(const Engine& engine, Limits limits) {
+    MassUnits masses;
+    const Status status = MassReader<Lanes>(given_, limits, forgiven_, lanes_).read(masses);
+    lanes_.sync();
+    if (status == kOptimal) {
+      if (costs_.has_set_apart()) {
+        lanes_.each(given_.edges, [&](int32_t e) {
+          if (costs_.is_set_apart(given_, e)) masses.range[e] = 0;
+        });
+        lanes_.sync();
+      }
+      return engine(*this, masses);
+    }
+    write_failure(given_, status, out_, lanes_);
+    if (status == kUnbalanced && lanes_.leads()) {
+      if (is_whole(out_.value)) {
+        write_whole(out_.gap, out_.value, 0, int64_t(masses.difference));
+      } else {
+        write_real(out_.gap, out_.value, 0, masses.difference);
+      }
+    }
+    return Next::kDone;
   }
 
   const Given given_;

@@ -38,6 +38,7 @@ class CostScaling {
     std::copy_n(g_.supply, g_.nodes, excess_);
     int64_t most = 0;
     for (int32_t e = 0; e < g_.arcs; ++e) {
+      if (place_[e] < 0 && g_.cost[e] < 0 && !is_limited(g_.capacity[e])) return false;
       most = std::max(most, g_.cost[e] < 0 ? -g_.cost[e] : g_.cost[e]);
     }
     // With costs times more than nodes + 1, a flow is optimal at ε = 1. Prices need as much room.
@@ -47,14 +48,15 @@ class CostScaling {
       arc_[k].cost = (arc_[k].cost >> lost_) * (int64_t{1} << shift_);
     }
     if (lost_ > 0) make_costs_opposite();
-    for (int64_t epsilon = std::max<int64_t>((most >> lost_) << shift_, 1); epsilon > 1;) {
+    const auto cost = [&](int32_t k) { return arc_[k].cost; };
+    int64_t epsilon = (most >> lost_) << shift_;
+    do {
       epsilon = std::max<int64_t>(epsilon / kFactor, 1);
       if (!refine(epsilon)) return false;
-      if (epsilon <= int64_t{1} << shift_ &&
-          repair_prices(price_, [&](int32_t k) { return arc_[k].cost; })) {
-        break;
-      }
-    }
+      // At ε = 1 the flow is optimal, so that the repair ends.
+      const int64_t most_steps = epsilon == 1 ? INT64_MAX : 10 * int64_t(g_.nodes);
+      if (epsilon <= int64_t{1} << shift_ && repair_prices(price_, cost, most_steps)) break;
+    } while (epsilon > 1);
     for (int32_t u = 0; u < g_.nodes; ++u) price_[u] >>= shift_;
     return true;
   }
@@ -72,13 +74,14 @@ class CostScaling {
       cost[arc_[place_[e]].opposite] = -g.cost[e];
     }
     for (int32_t u = 0; u < g.nodes; ++u) price[u] = P(price_[u]) << (finer + lost_);
-    return repair_prices(price, [&](int32_t k) { return cost[k]; });
+    return repair_prices(price, [&](int32_t k) { return cost[k]; }, 10 * int64_t(g.nodes));
   }
 
   const int64_t* price() const { return price_; }
   void write_flow(int64_t* flow) const {
     for (int32_t e = 0; e < g_.arcs; ++e) {
-      flow[e] = place_[e] < 0 ? 0 : arc_[arc_[place_[e]].opposite].room;
+      const int64_t of_loop = g_.cost[e] < 0 ? g_.capacity[e] : 0;
+      flow[e] = place_[e] < 0 ? of_loop : arc_[arc_[place_[e]].opposite].room;
     }
   }
 
@@ -133,9 +136,9 @@ class CostScaling {
   }
 
   // Lowers prices until no arc that can carry more has a negative reduced cost: then the flow is
-  // optimal. Returns false if it takes many steps.
+  // optimal. Returns false if it takes more steps.
   template <class P, class Cost>
-  bool repair_prices(P* price, const Cost& cost) {
+  bool repair_prices(P* price, const Cost& cost, int64_t most_steps) {
     int32_t first = 0, count = 0;
     bool* const waits = reinterpret_cast<bool*>(bucket_next_);
     std::fill_n(waits, g_.nodes, false);
@@ -151,7 +154,7 @@ class CostScaling {
       }
     };
     for (int32_t u = 0; u < g_.nodes; ++u) lower(u);
-    for (int64_t left = 10 * int64_t(g_.nodes); count > 0; --left) {
+    for (int64_t left = most_steps; count > 0; --left) {
       if (left == 0) return false;
       const int32_t u = queue_[first];
       first = first == g_.nodes ? 0 : first + 1;

@@ -23,24 +23,25 @@ bool scales(Method method, const Arcs<int64_t>& g) {
   return g.nodes >= kLeastScaled && 2 * int64_t(narrow) > g.arcs;
 }
 
-// Returns false if there is nothing to write: the network simplex method decides.
-bool solve_by_scaling(Problem<OneLane>& p, const MassUnits& masses, const Arcs<int64_t>& g) {
+// Scales costs. Where that gives up, the network simplex method decides.
+Problem<OneLane>::Next solve_by_scaling(Problem<OneLane>& p, const MassUnits& masses,
+                                        const Arcs<int64_t>& g) {
   using Long = Problem<OneLane>::Long;
   HostArena& memory = p.lanes().memory();
   CostScaling engine(g, memory);
-  if (!engine.solve()) return false;
+  if (!engine.solve()) return p.by_simplex(masses);
   int64_t* const flow = memory.take<int64_t>(g.arcs);
   engine.write_flow(flow);
   if (p.costs().is_coarse_exact() && engine.is_exact()) {
     p.write(masses, flow, engine.price(), false);
-    return true;
+    return Problem<OneLane>::Next::kDone;
   }
   const Arcs<Long> fine = p.arcs<Long>(masses);
   Long* const price = memory.take<Long>(g.nodes);
   const int finer = p.costs().exponent(false) - p.costs().exponent(true);
   if (engine.prove(fine, finer, price, memory)) {
     p.write(masses, flow, price, true);
-    return true;
+    return Problem<OneLane>::Next::kDone;
   }
   NetworkSimplex<Long, OneLane> exact(fine, p.lanes());
   exact.begin_at(flow, price);
@@ -52,17 +53,11 @@ void solve_problem(const Operands& o, int64_t b, HostArena& memory) {
   memory.reset();
   OneLane lane(memory);
   Problem<OneLane> problem(o.given(b), o.forgiven, lane, o.results(b));
-  if (!problem.read()) return;
-  const auto engine = [&](Problem<OneLane>& p, const MassUnits& masses) {
-    if (!p.has_start()) {
-      const Arcs<int64_t> coarse = p.arcs<int64_t>(masses);
-      if (scales(o.method, coarse) && solve_by_scaling(p, masses, coarse)) return true;
-    }
-    return p.by_simplex(masses);
-  };
-  if (problem.solve_with(engine, false)) return;
-  memory.reset();
-  problem.solve_with(engine, true);
+  problem.solve([&](Problem<OneLane>& p, const MassUnits& masses) {
+    if (p.has_start()) return p.by_simplex(masses);
+    const Arcs<int64_t> coarse = p.arcs<int64_t>(masses);
+    return scales(o.method, coarse) ? solve_by_scaling(p, masses, coarse) : p.by_simplex(masses);
+  });
 }
 
 // Returns false if memory runs out.

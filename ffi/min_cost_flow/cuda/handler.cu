@@ -23,15 +23,9 @@ __global__ void __launch_bounds__(kWarpSize) min_cost_flow_kernel(Work work) {
   const Operands& o = work.operands;
   char* const cold = work.workspace + blockIdx.x * work.bytes;
   for (int64_t b = blockIdx.x; b < o.batch; b += gridDim.x) {
-    for (int keep_all = 0; keep_all < 2; ++keep_all) {
-      WarpLanes lanes(DeviceArena{cold}, DeviceArena{hot}, work.hot_bytes);
-      Problem<WarpLanes> problem(o.given(b), o.forgiven, lanes, o.results(b));
-      if (!problem.read()) break;
-      const auto engine = [](Problem<WarpLanes>& p, const MassUnits& masses) {
-        return p.by_simplex(masses);
-      };
-      if (problem.solve_with(engine, keep_all != 0)) break;
-    }
+    WarpLanes lanes(DeviceArena{cold}, DeviceArena{hot}, work.hot_bytes);
+    Problem<WarpLanes>(o.given(b), o.forgiven, lanes, o.results(b))
+        .solve([](Problem<WarpLanes>& p, const MassUnits& masses) { return p.by_simplex(masses); });
     __syncwarp();
   }
 }

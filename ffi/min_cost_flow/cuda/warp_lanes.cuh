@@ -81,6 +81,11 @@ class WarpLanes {
     hot_ = with;
     return taken;
   }
+  __device__ void restart() {
+    cold_.used = 0;
+    hot_.used = 0;
+    __syncwarp();
+  }
   __device__ void poll() const {}
 
  private:
