@@ -10,8 +10,11 @@
 
 namespace jaxmatch::grid_cut {
 
-// Flows must stay below this limit, so that int64 holds all sums.
-constexpr int64_t kGridMostFlow = int64_t{1} << 59;
+// Flows must stay below this limit, so that int64 holds all sums. A sum may have as many terms as a
+// cell has arcs, and one more.
+JAXMATCH_HOST_DEVICE constexpr int64_t grid_most_flow(int arcs) {
+  return int64_t{1} << (arcs > 8 ? 58 : 59);
+}
 
 // A power of two as two factors: the power itself may be outside the range of double even if its
 // product with a number is inside.
@@ -38,7 +41,7 @@ struct GridSurvey {
 // make the bound infinite, unless the flow itself may be infinite. In that case the bound is at
 // least the capacity of every finite cut.
 struct GridBound {
-  double significand = INFINITY;  // 0, or from 1/2 to 2^32
+  double significand = INFINITY;  // 0, or from 1/2 to 2^33
   int exponent = 0;
   double limit = INFINITY;  // capacities above this number exceed the bound
   GridPower down{1, 1};     // 2^-exponent
@@ -103,7 +106,8 @@ class GridUnits {
   GridUnits() = default;
   // `most_around` is GridSurvey::most_around in units of 2^around_exponent; the survey must have
   // clipped arcs above the bound. In the new units, the sum around each cell is below 2^bits. This
-  // includes one extra unit for each arc above the bound; a cell has at most 16 arcs.
+  // includes one extra unit for each arc above the bound; a cell has at most 16 arcs, in and out.
+  // With 18 or 26 neighbours it has up to 52, and the sum is below 2^bits + 64.
   JAXMATCH_HOST_DEVICE static GridUnits of(const GridBound& bound, double most_around,
                                            int around_exponent, int bits) {
     int exponent = 0;

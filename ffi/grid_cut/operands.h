@@ -21,22 +21,36 @@ namespace jaxmatch::grid_cut {
 struct GridStep {
   int8_t z, y, x;
 };
+// Volumes have 6 neighbours across faces, then (18) 12 across edges, then (26) 8 across corners.
 template <int kArcs>
 JAXMATCH_HOST_DEVICE constexpr GridStep grid_step(int k) {
-  static_assert(kArcs == 4 || kArcs == 6 || kArcs == 8, "a connectivity");
+  static_assert(kArcs == 4 || kArcs == 6 || kArcs == 8 || kArcs == 18 || kArcs == 26,
+                "a connectivity");
   const int half = kArcs / 2;
   const int sign = k < half ? 1 : -1, at = k < half ? k : k - half;
   int z = 0, y = 0, x = 0;
   if (at == 0) x = 1;
   if (at == 1) y = 1;
-  if (at == 2 && kArcs == 6) z = 1;
-  if (at == 2 && kArcs == 8) y = x = 1;
-  if (at == 3) y = 1, x = -1;
+  if (kArcs == 8) {
+    if (at == 2) y = x = 1;
+    if (at == 3) y = 1, x = -1;
+  } else {
+    if (at == 2) z = 1;
+    if (at == 3 || at == 4) y = 1, x = 7 - 2 * at;
+    if (at == 5 || at == 6) z = 1, x = 11 - 2 * at;
+    if (at == 7 || at == 8) z = 1, y = 15 - 2 * at;
+    if (at > 8) z = 1, y = at < 11 ? 1 : -1, x = at % 2 == 1 ? 1 : -1;
+  }
   return {int8_t(sign * z), int8_t(sign * y), int8_t(sign * x)};
 }
 template <int kArcs>
 JAXMATCH_HOST_DEVICE constexpr int opposite(int k) {
   return k < kArcs / 2 ? k + kArcs / 2 : k - kArcs / 2;
+}
+
+// True for the connectivities of volumes.
+JAXMATCH_HOST_DEVICE constexpr bool is_solid(int arcs) {
+  return arcs == 6 || arcs == 18 || arcs == 26;
 }
 
 struct GridShape {
@@ -119,10 +133,10 @@ inline ffi::ErrorOr<GridCutOperands> decode_grid_cut(ffi::AnyBuffer source, ffi:
   const int64_t connectivity = call.integer("connectivity");
   const GridCutMethod method = call.named("method", kGridCutMethods);
   if (call.failed()) return ffi::Unexpected(call.error());
-  if (connectivity != 4 && connectivity != 6 && connectivity != 8) {
-    return wrong("connectivity is 4, 6 or 8");
+  if (connectivity != 4 && connectivity != 8 && !is_solid(int(connectivity))) {
+    return wrong("connectivity is 4, 8, 6, 18 or 26");
   }
-  const size_t rank = connectivity == 6 ? 3 : 2;
+  const size_t rank = is_solid(int(connectivity)) ? 3 : 2;
   const auto dims = source.dimensions();
   const auto arc_dims = pairwise.dimensions();
   if (dims.size() < rank || arc_dims.size() < rank + 1) return wrong("too few dimensions");

@@ -27,11 +27,16 @@ from jaxmatch._grid_cut.solve import as_capacities, as_connectivity
 
 # The steps from a cell to its neighbours, in the order of the first half of `pairwise`. The second
 # half has the opposite steps.
-_DIRECTIONS = {
+_DIRECTIONS: dict[int, tuple[tuple[int, ...], ...]] = {
     4: ((0, 1), (1, 0)),
     8: ((0, 1), (1, 0), (1, 1), (1, -1)),
     6: ((0, 0, 1), (0, 1, 0), (1, 0, 0)),
 }
+_DIRECTIONS[18] = (
+    *_DIRECTIONS[6],
+    *((0, 1, 1), (0, 1, -1), (1, 0, 1), (1, 0, -1), (1, 1, 0), (1, -1, 0)),
+)
+_DIRECTIONS[26] = (*_DIRECTIONS[18], (1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1))
 
 
 @unchecked

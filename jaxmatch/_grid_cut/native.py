@@ -11,6 +11,7 @@ from jaxmatch._common.typing import Array, Bool, Int, Num
 from jaxmatch._ffi.call import Result, native_call
 from jaxmatch._ffi.results import buffers
 from jaxmatch._ffi.sizes import size
+from jaxmatch._grid_cut.directions import rank_of
 
 
 def grid_cut(
@@ -26,7 +27,7 @@ def grid_cut(
 
     Returns value, source side and status.
     """
-    rank = 3 if connectivity == 6 else 2
+    rank = rank_of(connectivity)
     grid = source.shape[source.ndim - rank :]
     integral = jnp.issubdtype(source.dtype, jnp.integer)
     value_dtype = jax.dtypes.canonicalize_dtype(int) if integral else source.dtype

@@ -25,6 +25,7 @@ from jaxmatch._ffi.dispatch import Method, by_platform
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
+from jaxmatch._grid_cut.directions import CONNECTIVITIES, rank_of, steps
 
 
 _METHODS = {
@@ -66,12 +67,14 @@ def grid_cut(
 
     **Arguments:**
 
-    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6;
-      int32 to float64 (smaller dtypes are widened). +inf fixes a cell to a side (a hard seed).
+    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6,
+      18 or 26; int32 to float64 (smaller dtypes are widened). +inf fixes a cell to a side (a hard
+      seed).
     - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: entry `[..., k, i]` is the capacity of
       the arc from cell i to its neighbour in direction k, see [Directions][grid-directions]. K is
       `connectivity`, or half of it if each entry is for both arcs between two cells.
-    - `connectivity`: 4 (the default) or 8 neighbours in two dimensions, 6 in three.
+    - `connectivity`: 4 (the default) or 8 neighbours in two dimensions; 6, 18 or 26 in three. See
+      [Weights of diagonal neighbours][grid-weights].
     - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
       [Methods][grid-cut-methods].
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest cells on the
@@ -122,9 +125,10 @@ def grid_cut(
 def as_connectivity(connectivity: int | None) -> int:
     if connectivity is None:
         return 4
-    if connectivity not in (4, 6, 8):
+    if connectivity not in CONNECTIVITIES:
         raise ValueError(
-            f"`connectivity` must be 4 or 8 (two dimensions) or 6 (three), got {connectivity!r}."
+            "`connectivity` must be 4 or 8 (two dimensions) or 6, 18 or 26 (three), got "
+            f"{connectivity!r}."
         )
     return int(connectivity)
 
@@ -143,9 +147,9 @@ def as_capacities(
     dtype = solved_dtype(common_dtype(*arrays))
     source, sink, pairs = (x.astype(dtype) for x in arrays)
 
-    rank = 3 if connectivity == 6 else 2
+    rank = rank_of(connectivity)
     grid = "D, H, W" if rank == 3 else "H, W"
-    hint = "" if rank == 3 else "; volumes need connectivity=6"
+    hint = "" if rank == 3 else "; volumes need connectivity=6, 18 or 26"
     for name, x in zip(names[:2], (source, sink), strict=True):
         if x.ndim < rank:
             raise ValueError(
@@ -199,8 +203,7 @@ def _reversed(
     source: Array, sink: Array, pairwise: Array, connectivity: int
 ) -> tuple[Array, Array, Array]:
     """The capacities with all arcs reversed. Takes NumPy or JAX arrays."""
-    steps = _xla_grid_cut.steps(connectivity)
-    rank, half = len(steps[0]), connectivity // 2
+    rank, half = rank_of(connectivity), connectivity // 2
     if pairwise.shape[-rank - 1] == half:  # the same in both directions
         return sink, source, pairwise
     xp: Any = np if isinstance(pairwise, np.ndarray) else jnp
@@ -208,14 +211,14 @@ def _reversed(
     axes = tuple(range(-rank, 0))
     back = [
         xp.roll(arcs[(k + half) % connectivity], tuple(-d for d in step), axes)
-        for k, step in enumerate(steps)
+        for k, step in enumerate(steps(connectivity))
     ]
     return sink, source, xp.stack(back, -rank - 1)
 
 
 def _other_side(cut: MinimumCut, connectivity: int) -> MinimumCut:
     """Turns a cut of the reversed grid into a cut of the grid, by exchanging its sides."""
-    rank = 3 if connectivity == 6 else 2
+    rank = rank_of(connectivity)
     solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in range(rank)))]
     return cut.replace(source_side=~cut.source_side & solved)
 
@@ -245,7 +248,7 @@ def _solve(
         value = envelope_value(cut.value, (source, sink, pairwise), cut, jvp)
         return cut.replace(value=value)
 
-    rank = 3 if connectivity == 6 else 2
+    rank = rank_of(connectivity)
     return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
 
 
@@ -253,7 +256,7 @@ def _value_jvp(
     connectivity: int, capacities: tuple[Array, ...], tangents: tuple[Array, ...], cut: MinimumCut
 ) -> Array:
     source, sink, pairwise = instantiated(tangents, capacities)
-    rank = 3 if connectivity == 6 else 2
+    rank = rank_of(connectivity)
     grid = tuple(range(-rank, 0))
     solved = (cut.status == Status.OPTIMAL)[(..., *(None for _ in grid))]
     dot = sum_where(solved & ~cut.source_side, source, grid)
@@ -266,11 +269,11 @@ def _value_jvp(
 def cut_arcs(side: Bool[Array, "..."], arcs: int, connectivity: int) -> Bool[Array, "..."]:
     """Which entries of a `pairwise` with `arcs` entries per cell belong to the cut."""
     crossing = []
-    for step in _xla_grid_cut.steps(connectivity)[:arcs]:
+    for step in steps(connectivity)[:arcs]:
         # A missing neighbour is on neither side.
         on_sink_side = _xla_grid_cut.neighbours(~side, step)
         differ = side & on_sink_side
         if arcs < connectivity:
             differ |= ~side & _xla_grid_cut.neighbours(side, step)
         crossing.append(differ)
-    return jnp.stack(crossing, axis=side.ndim - (3 if connectivity == 6 else 2))
+    return jnp.stack(crossing, axis=side.ndim - rank_of(connectivity))

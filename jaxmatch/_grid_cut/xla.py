@@ -27,21 +27,11 @@ from jax import lax
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow.fixed_point import frexp, is_usable, times_power
+from jaxmatch._grid_cut.directions import steps
 
 
-_FIRST_HALF = {
-    4: [(0, 1), (1, 0)],
-    6: [(0, 0, 1), (0, 1, 0), (1, 0, 0)],
-    8: [(0, 1), (1, 0), (1, 1), (1, -1)],
-}
 _ROUNDS = 24  # rounds between two global relabellings
 _FAR = 1 << 30  # the height of cells that cannot reach a deficit
-
-
-def steps(connectivity: int) -> list[tuple[int, ...]]:
-    """The steps to the neighbours, in the order of `pairwise`."""
-    half = _FIRST_HALF[connectivity]
-    return half + [tuple(-d for d in step) for step in half]
 
 
 def neighbours(x: Array, step: Sequence[int] | Array, fill: float = 0) -> Array:
@@ -199,15 +189,17 @@ def _units_of_integers(
         jnp.maximum(-excess, 0).astype(real),
         [arc.astype(real) for arc in units],
     )
-    most = 2.0**59 if integer == jnp.int64 else 2.0**30
+    # A cell's excess is at most its first one plus what arrives along all of its arcs.
+    bits = 59 if len(moves) <= 8 else 58
+    most = 2.0**bits if integer == jnp.int64 else 2.0**30
     is_known = known < jnp.inf
     # Raised a little, because the capacity of the last cut was rounded and may be below the flow.
     limit = jnp.where(is_known, known * (1 + 2.0**-20) + 1, most).astype(real)
     whole = jnp.minimum(limit, most * (1 - 2.0**-20)).astype(integer) + 1
     if integer == jnp.int64:
-        fits = [_sum_below([x], 1 << 59)[1] for x in (source, sink)]
+        fits = [_sum_below([x], 1 << bits)[1] for x in (source, sink)]
         large = ~(fits[0] | fits[1])
-        large |= jnp.stack([(arc >= 1 << 59).any() for arc in units]).any()
+        large |= jnp.stack([(arc >= 1 << bits).any() for arc in units]).any()
     else:
         large = _around(given[2], moves, jnp.abs(excess).astype(real)) >= most
     clipped = jnp.where(is_known, jnp.clip(excess, -whole, whole), excess)

@@ -332,9 +332,9 @@ def _find_cut(data: Any, cost: Array, warm_start: None) -> Solution:
 def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) -> LinearOracle:
     """Make an oracle of 0-1 labellings x of a grid that minimise `<cost, x> + smoothness(x)`.
 
-    `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6), the cost of label 1 minus the
-    cost of label 0, of either sign. `pairwise` is the cost of different labels at neighbouring
-    cells. `pairwise` and `connectivity` are as in [`grid_cut`][jaxmatch.grid_cut].
+    `cost` is `[..., h, w]` (`[..., d, h, w]` with connectivity 6, 18 or 26), the cost of label 1
+    minus the cost of label 0, of either sign. `pairwise` is the cost of different labels at
+    neighbouring cells. `pairwise` and `connectivity` are as in [`grid_cut`][jaxmatch.grid_cut].
 
     >>> import jax.numpy as jnp, jaxmatch as jm
     >>> oracle = jm.estimators.labelling_oracle(jnp.full((2, 1, 3), 2.0))
@@ -343,7 +343,9 @@ def labelling_oracle(pairwise: ArrayLike, *, connectivity: int | None = None) ->
 
     The smoothness is part of `oracle.objective`, but not of `oracle.dot`.
     """
-    dims = 3 if connectivity == 6 else 2
+    from jaxmatch._grid_cut.solve import as_connectivity, rank_of
+
+    dims = rank_of(as_connectivity(connectivity))
     pairwise = as_array("pairwise", pairwise)
     if pairwise.ndim <= dims:
         raise ValueError(
@@ -376,10 +378,10 @@ class _Smoothness:
     connectivity: int | None
 
     def __call__(self, pairwise: Array, y: Array) -> Float[Array, "..."]:
-        from jaxmatch._grid_cut.solve import cut_arcs
+        from jaxmatch._grid_cut.solve import as_connectivity, cut_arcs, rank_of
 
-        connectivity = 4 if self.connectivity is None else self.connectivity
-        rank = 3 if connectivity == 6 else 2
+        connectivity = as_connectivity(self.connectivity)
+        rank = rank_of(connectivity)
         crosses = cut_arcs(y > 0.5, pairwise.shape[-rank - 1], connectivity)
         each = jnp.where(crosses, pairwise.astype(y.dtype), 0)
         return each.sum(tuple(range(-rank - 1, 0)))

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from grid_cut_helpers import (
     CONNECTIVITIES,
+    STEPS,
     assert_minimum,
     capacity_of_cut,
     exact_cut,
+    is_solid,
     random_grid,
     random_shape,
     scipy_cut,
@@ -50,7 +52,7 @@ def test_small_grids_exactly(method, dtype, connectivity):
 @each_method
 def test_against_scipy(method, connectivity):
     rng = np.random.default_rng(connectivity)
-    shape = (7, 12, 13) if connectivity == 6 else (30, 41)
+    shape = (7, 12, 13) if is_solid(connectivity) else (30, 41)
     for most in (3, 100, 20_000):
         for directed in (connectivity == 8,) if method == "xla" else (False, True):
             given = random_grid(rng, shape, connectivity, most=most, directed=directed)
@@ -65,7 +67,7 @@ def test_against_scipy(method, connectivity):
 def test_methods_agree_on_hard_ones(connectivity):
     """Long ways from a few sources to a few sinks: everything between them moves more than once."""
     rng = np.random.default_rng(connectivity)
-    shape = (8, 9, 20) if connectivity == 6 else (24, 60)
+    shape = (8, 9, 20) if is_solid(connectivity) else (24, 60)
     source, sink, pairwise = random_grid(rng, shape, connectivity, most=50, directed=True)
     source, sink = np.zeros_like(source), np.zeros_like(sink)
     source[..., 0], sink[..., -1] = 10_000, 10_000
@@ -110,10 +112,10 @@ def test_winding_way(narrow_at, shape):
 @each_method
 def test_odd_shapes(method, connectivity):
     rng = np.random.default_rng(0)
-    ones = (1, 1, 1) if connectivity == 6 else (1, 1)
+    ones = (1, 1, 1) if is_solid(connectivity) else (1, 1)
     shapes = [ones, (*ones[1:], 9), (9, *ones[1:])]
-    if connectivity == 6:
-        shapes += [(1, 5, 1), (2, 1, 6), (1, 4, 5), (4, 5, 1)]
+    if is_solid(connectivity):
+        shapes += [(1, 5, 1), (2, 1, 6), (1, 4, 5), (4, 5, 1), (2, 2, 2), (2, 5, 2), (1, 2, 7)]
     twin = method == "xla"  # compiles for seconds
     for shape in (shapes[0], shapes[-1]) if twin else shapes:
         for directed in (shape == ones,) if twin else (False, True):
@@ -125,7 +127,7 @@ def test_odd_shapes(method, connectivity):
 @each_connectivity
 @each_method
 def test_nothing(method, connectivity):
-    rank = 3 if connectivity == 6 else 2
+    rank = len(STEPS[connectivity][0])
     for shape in np.ndindex(*(2,) * rank):
         if np.prod(shape) or (method == "xla" and sum(shape) not in (0, rank - 1)):
             continue
@@ -167,7 +169,7 @@ def test_wide_numbers(method, dtype, connectivity):
 def test_real_floats(method, connectivity):
     """Numbers that need all of their bits: the cut is as good as the best in float64."""
     rng = np.random.default_rng(connectivity)
-    shape = (3, 4, 5) if connectivity == 6 else (5, 6)
+    shape = (3, 4, 5) if is_solid(connectivity) else (5, 6)
     for k in range(10):
         directed = connectivity == 4 if method == "xla" else k % 2 == 0
         grids = random_grid(rng, shape, connectivity, directed=directed)
@@ -186,7 +188,7 @@ def test_hard_seeds(method):
     """+inf pins cells to a side, arcs of +inf hold cells together."""
     rng = np.random.default_rng(0)
     for connectivity in CONNECTIVITIES:
-        shape = (3, 3, 4) if connectivity == 6 else (5, 6)
+        shape = (3, 3, 4) if is_solid(connectivity) else (5, 6)
         for _ in range(10):
             given = random_grid(rng, shape, connectivity, dtype=np.float32, directed=True)
             source, sink, pairwise = given
@@ -220,7 +222,7 @@ def test_infinite_values(method):
 @each_method
 def test_invalid_capacities(method, connectivity):
     rng = np.random.default_rng(0)
-    shape = (3, 3, 3) if connectivity == 6 else (3, 3)
+    shape = (3, 3, 3) if is_solid(connectivity) else (3, 3)
     for dtype, wrong in (("int32", [-1]), ("float32", [-1.0, np.nan, -np.inf, -1e-40])):
         for bad in wrong:
             for at in range(3):

@@ -6,7 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from grid_cut_helpers import CONNECTIVITIES, capacity_of_cut, exact_cut, random_grid, random_shape
+from grid_cut_helpers import (
+    CONNECTIVITIES,
+    capacity_of_cut,
+    exact_cut,
+    is_solid,
+    random_grid,
+    random_shape,
+)
 from helpers import assert_same_bits, to_numpy, x64
 
 import jaxmatch as jm
@@ -25,7 +32,7 @@ CASES = [(c, *DTYPES[(i + k) % 3], k == 1) for i, c in enumerate(CONNECTIVITIES)
 def test_cuts_and_others(connectivity, directed, dtype, wide):
     """A cell on the other side is another cut, and has another capacity or is as good."""
     rng = np.random.default_rng(connectivity)
-    shape = (2, 2, 3) if connectivity == 6 else (3, 4)
+    shape = (2, 2, 3) if is_solid(connectivity) else (3, 4)
     with x64(wide):
         given = random_grid(rng, shape, connectivity, directed=directed, dtype=dtype)
         cut = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
@@ -57,7 +64,7 @@ def test_odd_shapes(connectivity):
         value, side = exact_cut(*given, connectivity)
         cut = jm.MinimumCut(np.int32(value), side, np.int32(0))
         assert jm.check_grid_cut(*given, cut, connectivity=connectivity).optimal, shape
-    empty = (0, 2, 3) if connectivity == 6 else (0, 3)
+    empty = (0, 2, 3) if is_solid(connectivity) else (0, 3)
     given = (np.zeros(empty), np.zeros(empty), np.zeros((connectivity, *empty)))
     cut = jm.grid_cut(*given, connectivity=connectivity)
     assert jm.check_grid_cut(*given, cut, connectivity=connectivity).optimal
@@ -93,7 +100,7 @@ def test_capacities_that_are_none():
 @each_connectivity
 def test_batches_and_transformations(connectivity):
     rng = np.random.default_rng(2)
-    shape = (2, 2, 2) if connectivity == 6 else (3, 2)
+    shape = (2, 2, 2) if is_solid(connectivity) else (3, 2)
     parts = [random_grid(rng, shape, connectivity, directed=True) for _ in range(4)]
     given = [np.stack(x) for x in zip(*parts, strict=True)]
     cut = to_numpy(jm.grid_cut(*given, connectivity=connectivity))

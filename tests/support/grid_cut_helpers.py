@@ -13,12 +13,26 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 import jaxmatch as jm
 
 
+def _both_ways(*half: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [*half, *(tuple(-d for d in step) for step in half)]
+
+
+_FACES = ((0, 0, 1), (0, 1, 0), (1, 0, 0))
+_EDGES = ((0, 1, 1), (0, 1, -1), (1, 0, 1), (1, 0, -1), (1, 1, 0), (1, -1, 0))
+_CORNERS = ((1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1))
 STEPS = {
     4: [(0, 1), (1, 0), (0, -1), (-1, 0)],
     8: [(0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0), (-1, -1), (-1, 1)],
     6: [(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 0, -1), (0, -1, 0), (-1, 0, 0)],
+    18: _both_ways(*_FACES, *_EDGES),
+    26: _both_ways(*_FACES, *_EDGES, *_CORNERS),
 }
 CONNECTIVITIES = tuple(STEPS)
+
+
+def is_solid(connectivity: int) -> bool:
+    """Whether the grid is a volume."""
+    return len(STEPS[connectivity][0]) == 3
 
 
 def arcs_of(pairwise: np.ndarray, connectivity: int) -> tuple[np.ndarray, ...]:
@@ -142,7 +156,7 @@ def random_grid(
 
 
 def random_shape(rng: np.random.Generator, connectivity: int, most: int = 6) -> tuple[int, ...]:
-    return tuple(rng.integers(1, most + 1, 3 if connectivity == 6 else 2).tolist())
+    return tuple(rng.integers(1, most + 1, len(STEPS[connectivity][0])).tolist())
 
 
 def assert_minimum(

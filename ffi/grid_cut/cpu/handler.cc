@@ -120,8 +120,8 @@ class ClippedIntegers {
     const auto side = std::make_unique<bool[]>(n);
     const auto cut = cut_floats<kArcs>(doubles, side.get());
     // An upper bound on the flow, even though the numbers were rounded.
-    const double bound = cut.value_or(double(kGridMostFlow)) * (1 + 0x1p-20) + 1;
-    if (bound >= double(kGridMostFlow)) return false;
+    const double bound = cut.value_or(double(grid_most_flow(kArcs))) * (1 + 0x1p-20) + 1;
+    if (bound >= double(grid_most_flow(kArcs))) return false;
     const int64_t most = int64_t(bound) + 1;
     for (int64_t i = 0; i < n; ++i) excess[i] = std::clamp(excess[i], -most, most);
     pairwise_.resize(arcs);
@@ -145,7 +145,8 @@ void solve_integers(GridCapacities<T> g, const GridResults<V>& out) {
   if constexpr (sizeof(T) == 8) {
     const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
     const auto large = [&] { return *std::max_element(g.pairwise, g.pairwise + arcs); };
-    if (std::min(sums.source, sums.sink) >= kGridMostFlow || large() >= kGridMostFlow) {
+    if (std::min(sums.source, sums.sink) >= grid_most_flow(kArcs) ||
+        large() >= grid_most_flow(kArcs)) {
       if (!clipped.clip(g, excess)) return out.fail(n, kOverflow);
       g.pairwise = clipped.pairwise();
     }
@@ -189,6 +190,10 @@ void solve_one(const GridCutOperands& o, int64_t b) {
       return solve_connected<6>(g, out);
     case 8:
       return solve_connected<8>(g, out);
+    case 18:
+      return solve_connected<18>(g, out);
+    case 26:
+      return solve_connected<26>(g, out);
   }
 }
 

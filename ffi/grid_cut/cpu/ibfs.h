@@ -58,8 +58,8 @@ class GridSearch {
 
   // Bytes of GridMemory that a search of n cells and its neighbours take.
   static int64_t bytes(int64_t n) {
-    return 2 * GridMemory::bytes_for<uint8_t>(n) + GridMemory::bytes_for<int32_t>(n) +
-           GridMemory::bytes_for<T>(n * kHalf);
+    return GridMemory::bytes_for<DirectionBits<kArcs>>(n) + GridMemory::bytes_for<uint8_t>(n) +
+           GridMemory::bytes_for<int32_t>(n) + GridMemory::bytes_for<T>(n * kHalf);
   }
 
   // Throws TooManySteps after about `most_steps` looks at arcs.
@@ -92,9 +92,9 @@ class GridSearch {
   static constexpr int kHalf = kArcs / 2;
   static constexpr int64_t kMostCapacity = int64_t{1} << 60;
   // An entry of node_ has the cell's forest in its lower two bits and the direction of the parent
-  // above them.
+  // above them. Two numbers that are no directions stand for cells without a parent.
   enum Tree : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
-  static constexpr int kRoot = 8, kOrphan = 9;
+  static constexpr int kRoot = kArcs > 8 ? kArcs : 8, kOrphan = kRoot + 1;
 
   struct Forest {
     int32_t level = 0;               // level of the cells in `now`; all lower levels are scanned
@@ -290,8 +290,8 @@ class GridSearch {
   const GridCapacities<T> capacities_;
   const int64_t n_;
   T* const excess_;
-  int32_t offset_[kArcs];        // see Neighbours
-  const uint8_t* const exists_;  // see Neighbours
+  int32_t offset_[kArcs];                     // see Neighbours
+  const DirectionBits<kArcs>* const exists_;  // see Neighbours
   uint8_t* const node_;
   int32_t* const label_;
   T* const flow_;     // see flow()

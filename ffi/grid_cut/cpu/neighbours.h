@@ -2,38 +2,44 @@
 #ifndef JAXMATCH_GRID_CUT_CPU_NEIGHBOURS_H_
 #define JAXMATCH_GRID_CUT_CPU_NEIGHBOURS_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 #include "grid_cut/cpu/memory.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
 
+// A bit for each direction.
+template <int kArcs>
+using DirectionBits = std::conditional_t<(kArcs > 8), uint32_t, uint8_t>;
+
 // The neighbour of cell i in direction k is i + offset[k]. It exists if bit k of exists[i] is set.
 // The offset of the opposite direction has the opposite sign.
 template <int kArcs>
 struct Neighbours {
   int32_t offset[kArcs];
-  const uint8_t* exists;  // [cells]
+  const DirectionBits<kArcs>* exists;  // [cells]
 };
 
 // The neighbours in a grid that has at least one cell.
 template <int kArcs>
 Neighbours<kArcs> neighbours_in(const GridShape& shape, GridMemory& memory) {
-  uint8_t* const exists = memory.take<uint8_t>(shape.cells());
+  using Bits = DirectionBits<kArcs>;
+  Bits* const exists = memory.take<Bits>(shape.cells());
   int64_t i = 0;
   for (int z = 0; z < shape.depth; ++z) {
     for (int y = 0; y < shape.height; ++y, i += shape.width) {
       const auto at = [&](int x) {
-        int bits = 0;
+        uint32_t bits = 0;
         for (int k = 0; k < kArcs; ++k) {
           const GridStep s = grid_step<kArcs>(k);
-          bits |= int(shape.holds(z + s.z, y + s.y, x + s.x)) << k;
+          bits |= uint32_t(shape.holds(z + s.z, y + s.y, x + s.x)) << k;
         }
-        return uint8_t(bits);
+        return Bits(bits);
       };
-      std::memset(&exists[i], at(1), size_t(shape.width));
+      std::fill_n(&exists[i], shape.width, at(1));
       exists[i] = at(0);
       exists[i + shape.width - 1] = at(shape.width - 1);
     }

@@ -71,7 +71,7 @@ class GridNumbers {
     } else {
       const int64_t source = total(0), sink = total(2);
       const int64_t least = source < sink ? source : sink;
-      if (least < kGridMostFlow) return choose_width(least + 1);
+      if (least < grid_most_flow(kArcs)) return choose_width(least + 1);
       const double gives = rough_total(0), takes = rough_total(2);
       least_ = gives < takes ? gives : takes;
       return choose_shift();
@@ -184,7 +184,7 @@ class GridNumbers {
     const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
     // At most 2^28 numbers are summed, so both halves are exact, and the upper half decides whether
     // the total is too large.
-    return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
+    return high + (low >> 32) >= uint64_t(grid_most_flow(kArcs) >> 32) ? grid_most_flow(kArcs)
                                                                : int64_t((high << 32) + low);
   }
   __device__ double rough_total(int which) const {
@@ -201,7 +201,7 @@ class GridNumbers {
     // An upper bound on the flow, even though the sums were rounded.
     const double bound = (by_cut ? known_ : least_) * (1 + 0x1p-20);
     shift_ = 0;
-    if (bound >= double(kGridMostFlow)) {
+    if (bound >= double(grid_most_flow(kArcs))) {
       if (sizeof(G) == 4 || is_last_) return Kind::kOverflow;
       shift_ = ilogb(bound) - 57;
     }
