@@ -15,6 +15,7 @@ from grid_cut_helpers import (
     STEPS,
     assert_minimum,
     capacity_of_cut,
+    crowded_cell,
     exact_cut,
     is_solid,
     random_grid,
@@ -237,6 +238,16 @@ def test_integers_that_stand_for_no_limit(library, blocks):
         cut = solve(library, source, sink, arcs, 4, blocks=blocks)
         if large >= 2**61:
             assert (cut.value, cut.status) == (-1, jm.Status.OVERFLOW)
+
+
+@pytest.mark.parametrize("connectivity, most", [(6, 2**59), (18, 2**58), (26, 2**58)])
+def test_sums_at_one_cell_do_not_wrap_around(library, connectivity, most):
+    given = crowded_cell(connectivity, most - 1)
+    for seed in range(6):
+        res = solve(library, *given, connectivity, seed=seed, sweeps=4)
+        assert_minimum(res, *given, connectivity)
+    res = solve(library, *crowded_cell(connectivity, most), connectivity)
+    assert (res.value, res.status) == (-1, jm.Status.OVERFLOW)
 
 
 def test_differences_beyond_a_double(library):

@@ -120,7 +120,8 @@ def _graphs(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
         capacity = rng.integers(0, 9, (2, 14)).astype(dtype)
         for method in ("auto", "augment", "pseudoflow"):
             yield lambda c=capacity, m=method: jm.maximum_flow(network, c, 0, 5, method=m)
-        for arcs, shape in ((4, (3, 4)), (8, (3, 4)), (6, (2, 3, 4))):
+        shapes = ((4, (3, 4)), (8, (3, 4)), (6, (2, 3, 4)), (18, (2, 2, 3)), (26, (2, 2, 3)))
+        for arcs, shape in shapes:
             sides = (2, *shape), (2, *shape), (2, arcs, *shape)
             grid = [rng.integers(0, 9, x).astype(dtype) for x in sides]
             yield lambda c=grid, k=arcs: jm.grid_cut(*c, connectivity=k)

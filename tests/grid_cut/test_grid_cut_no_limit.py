@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import x64
+from grid_cut_helpers import assert_minimum, crowded_cell
+from helpers import to_numpy, x64
 
 import jaxmatch as jm
 
@@ -56,6 +57,18 @@ def test_integers_do_not_overflow(method):
             assert cut.status == jm.Status.OPTIMAL and cut.value == 7
             assert cut.source_side.tolist() == [[True, True, True, False, False]]
             assert jm.check_grid_cut(source, sink, arcs, cut).optimal
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
+@pytest.mark.parametrize("connectivity, most", [(6, 2**59), (18, 2**58), (26, 2**58)])
+def test_sums_at_one_cell_do_not_wrap_around(connectivity, most, method):
+    with x64(True):
+        given = crowded_cell(connectivity, most - 1)
+        res = to_numpy(jm.grid_cut(*given, connectivity=connectivity, method=method))
+        assert_minimum(res, *given, connectivity)
+        given = crowded_cell(connectivity, most)
+        res = jm.grid_cut(*given, connectivity=connectivity, method=method)
+        assert (res.value, res.status) == (-1, jm.Status.OVERFLOW)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

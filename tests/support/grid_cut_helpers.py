@@ -155,6 +155,23 @@ def random_grid(
     return source, sink, pairwise
 
 
+def crowded_cell(connectivity: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A volume in which all neighbours of a cell may send it `most`, and one may send it on.
+
+    Each neighbour gives `most` to the sink, and one cell far from them takes it from the source.
+    """
+    source, sink = np.zeros((2, 3, 3, 5), np.int64)
+    pairwise = np.zeros((connectivity, 3, 3, 5), np.int64)
+    centre, opposite = (1, 1, 1), STEPS[connectivity].index((0, 0, -1))
+    for k, step in enumerate(STEPS[connectivity]):
+        sink[tuple(np.add(centre, step))] = most
+        pairwise[(k, *centre)] = most
+    source[1, 1, 4] = most
+    pairwise[opposite, 1, 1, 2:] = most
+    sink[1, 1, 2] = 0
+    return source, sink, pairwise
+
+
 def random_shape(rng: np.random.Generator, connectivity: int, most: int = 6) -> tuple[int, ...]:
     return tuple(rng.integers(1, most + 1, len(STEPS[connectivity][0])).tolist())
 
