@@ -43,6 +43,16 @@ volume = jnp.stack([image] * 5)
 jm.grid_cut(volume**2, (volume - 1) ** 2, jnp.ones((3, 5, 48, 64)), connectivity=6)
 # --8<-- [end:seeds]
 
+# --8<-- [start:weights]
+smooth = 0.1
+lengths = jnp.sqrt(
+    jnp.array([1.0] * 3 + [2.0] * 6 + [3.0] * 4)
+)  # 26 neighbours; for 18, no corners
+pairwise = jnp.broadcast_to((smooth / lengths)[:, None, None, None], (13, *volume.shape))
+cut = jm.grid_cut(volume**2, (volume - 1) ** 2, pairwise, connectivity=26)
+# --8<-- [end:weights]
+assert cut.status == 0 and float((cut.source_side == disc).mean()) > 0.9
+
 # --8<-- [start:learn]
 # The structured hinge: the cost of the wanted labelling minus the least cost of any, where any
 # pixel that differs costs less. Its gradient is the difference of their features.

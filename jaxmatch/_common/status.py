@@ -77,9 +77,10 @@ _ADVICE = {
     Status.OVERFLOW: (
         "Sums of integers may not fit: min(n, m) * max|cost| is about 2**61 or more (the docstring "
         "of the solver has its limit), masses add up to 2**60, the value of a flow does not fit "
-        "its dtype, or the integer capacities at its source and at its sink add up to 2**61 (2**59 "
-        "in a grid). Scale the numbers down, or set `jax_enable_x64`. Or there are more pairs of "
-        "points within the radius than there is room for: give `max_pairs`."
+        "its dtype, or the integer capacities at its source and at its sink add up to 2**61 (in a "
+        "grid to 2**59, or 2**58 with 18 or 26 neighbours). Scale the numbers down, or set "
+        "`jax_enable_x64`. Or there are more pairs of points within the radius than there is room "
+        "for: give `max_pairs`."
     ),
     Status.UNFINISHED: (
         "The solver was not asked to finish: this is a state on its way (`stepping`), the initial "

@@ -169,7 +169,8 @@ struct GridTiling {
 // as well. With many arcs there is only the smallest width.
 constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
-// Calls f for each size of tiles to choose from.
+// Calls f for each size of tiles to choose from. With many arcs, tiles are not flat unless the grid
+// is: they would have several times as many links as cells.
 template <class F>
 void each_tiling(const GridShape& s, int arcs, const F& f) {
   const bool solid = is_solid(arcs);
@@ -192,7 +193,8 @@ void each_tiling(const GridShape& s, int arcs, const F& f) {
     for (int last = 1; last <= 64; ++last) {
       if (!solid && last <= s.height) offer(log_x, 0, last, 1);
       for (int log_y = 2; solid && last <= s.depth && log_y <= 5; ++log_y) {
-        offer(log_x, log_y, 1 << log_y, last);
+        const bool is_flat = 1 << log_y > 4 * last && last < s.depth;
+        if (arcs != kManyArcs || !is_flat) offer(log_x, log_y, 1 << log_y, last);
       }
     }
   }
