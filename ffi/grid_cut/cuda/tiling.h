@@ -152,6 +152,7 @@ struct GridTiling {
   template <int kArcs>
   JAXMATCH_HOST_DEVICE int link(GridPlace p, int j) const {
     int before = 0;
+#pragma unroll(kUnrolled<kArcs>)
     for (int i = 0; kArcs >= 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
     return halo_index<kArcs>(p) * links_of_place(kArcs) + before;
   }
