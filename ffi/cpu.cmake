@@ -15,6 +15,7 @@ jaxmatch_library(jaxmatch_cpu
   flow/cpu/handler.cc
   flow/cpu/stencil_handler.cc
   grid_cut/cpu/handler.cc
+  grid_cut/cpu/many.cc
   k_best/cpu/handler.cc
   k_best/cpu/pick.cc
   k_best/cpu/portable.cc

@@ -17,6 +17,11 @@
 
 namespace jaxmatch::grid_cut {
 
+// True for the connectivities of volumes.
+JAXMATCH_HOST_DEVICE constexpr bool is_solid(int arcs) {
+  return arcs == 6 || arcs == 18 || arcs == 26;
+}
+
 // The offset (dz, dy, dx) from a cell to a neighbour. Direction k + arcs/2 is opposite to k.
 struct GridStep {
   int8_t z, y, x;
@@ -24,18 +29,16 @@ struct GridStep {
 // Volumes have 6 neighbours across faces, then (18) 12 across edges, then (26) 8 across corners.
 template <int kArcs>
 JAXMATCH_HOST_DEVICE constexpr GridStep grid_step(int k) {
-  static_assert(kArcs == 4 || kArcs == 6 || kArcs == 8 || kArcs == 18 || kArcs == 26,
-                "a connectivity");
+  static_assert(kArcs == 4 || kArcs == 8 || is_solid(kArcs), "a connectivity");
   const int half = kArcs / 2;
   const int sign = k < half ? 1 : -1, at = k < half ? k : k - half;
   int z = 0, y = 0, x = 0;
   if (at == 0) x = 1;
   if (at == 1) y = 1;
-  if (kArcs == 8) {
-    if (at == 2) y = x = 1;
-    if (at == 3) y = 1, x = -1;
-  } else {
-    if (at == 2) z = 1;
+  if (at == 2 && is_solid(kArcs)) z = 1;
+  if (at == 2 && kArcs == 8) y = x = 1;
+  if (at == 3 && kArcs == 8) y = 1, x = -1;
+  if (kArcs > 8) {
     if (at == 3 || at == 4) y = 1, x = 7 - 2 * at;
     if (at == 5 || at == 6) z = 1, x = 11 - 2 * at;
     if (at == 7 || at == 8) z = 1, y = 15 - 2 * at;
@@ -46,11 +49,6 @@ JAXMATCH_HOST_DEVICE constexpr GridStep grid_step(int k) {
 template <int kArcs>
 JAXMATCH_HOST_DEVICE constexpr int opposite(int k) {
   return k < kArcs / 2 ? k + kArcs / 2 : k - kArcs / 2;
-}
-
-// True for the connectivities of volumes.
-JAXMATCH_HOST_DEVICE constexpr bool is_solid(int arcs) {
-  return arcs == 6 || arcs == 18 || arcs == 26;
 }
 
 struct GridShape {
