@@ -5,6 +5,7 @@ import pytest
 from grid_cut_helpers import (
     CONNECTIVITIES,
     STEPS,
+    arcs_of,
     assert_minimum,
     capacity_of_cut,
     exact_cut,
@@ -61,6 +62,33 @@ def test_against_scipy(method, connectivity):
             assert res.status == jm.Status.OPTIMAL and res.value == value
             np.testing.assert_array_equal(res.source_side.ravel(), side)
             assert capacity_of_cut(*given, res.source_side, connectivity) == value
+
+
+@each_connectivity
+def test_against_the_network_and_pymaxflow(connectivity):
+    """The same edges as a network without a grid, by this library and by another one."""
+    maxflow = pytest.importorskip("maxflow")
+    rng = np.random.default_rng(connectivity)
+    shape = (5, 6, 7) if is_solid(connectivity) else (14, 15)
+    for directed in (False, True):
+        given = random_grid(rng, shape, connectivity, most=1000, directed=directed)
+        source, sink, pairwise = given
+        res = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
+        tail, head, capacity, _ = arcs_of(pairwise, connectivity)
+        graph = maxflow.GraphInt()
+        nodes = graph.add_grid_nodes(shape)
+        graph.add_grid_tedges(nodes, source, sink)
+        graph.add_edges(tail, head, capacity, np.zeros_like(capacity))
+        assert graph.maxflow() == res.value
+        n = source.size
+        cells = np.arange(n)
+        tails = np.concatenate([np.full(n, n), cells, tail])
+        heads = np.concatenate([cells, np.full(n, n + 1), head])
+        network = jm.FlowNetwork.from_edges(tails, heads, n + 2)
+        capacity = np.concatenate([source.ravel(), sink.ravel(), capacity])
+        cut = to_numpy(jm.minimum_cut(network, capacity, n, n + 1))
+        assert cut.value == res.value
+        np.testing.assert_array_equal(cut.source_side[:n], res.source_side.ravel())
 
 
 @each_connectivity

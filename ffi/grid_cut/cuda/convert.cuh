@@ -9,6 +9,7 @@
 #include "grid_cut/cuda/barrier.cuh"
 #include "grid_cut/cuda/given.cuh"
 #include "grid_cut/cuda/tiling.h"
+#include "grid_cut/cuda/warp.cuh"
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
@@ -18,20 +19,6 @@ namespace jaxmatch::grid_cut {
 // tiles of 64-bit numbers it is below 2^kWideBits if the capacities are floats; for integers see
 // GridTile.
 constexpr int kNarrowBits = 30, kWideBits = 59;
-
-template <class T>
-__device__ inline T over_warp_max(T x) {
-  for (int step = 16; step > 0; step /= 2) {
-    const T other = __shfl_xor_sync(0xffffffffu, x, step);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-template <class T>
-__device__ inline T over_warp_sum(T x) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-  return x;
-}
 
 template <int kArcs, class G>
 class GridNumbers {

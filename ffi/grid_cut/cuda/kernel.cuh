@@ -9,6 +9,7 @@
 #include "common/status.h"
 #include "grid_cut/cuda/convert.cuh"
 #include "grid_cut/cuda/region_push_relabel.cuh"
+#include "grid_cut/cuda/warp.cuh"
 
 namespace jaxmatch::grid_cut {
 
