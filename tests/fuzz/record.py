@@ -100,6 +100,7 @@ def _problems(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     yield from _priced_networks(np.random.default_rng(3))
     yield from _points(rng)
     yield from _nearest(np.random.default_rng(2))
+    yield from _volume(np.random.default_rng(3))
     yield from _sharded(rng)
     yield from _learning(cost, masks)
 
@@ -120,11 +121,16 @@ def _graphs(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
         capacity = rng.integers(0, 9, (2, 14)).astype(dtype)
         for method in ("auto", "augment", "pseudoflow"):
             yield lambda c=capacity, m=method: jm.maximum_flow(network, c, 0, 5, method=m)
-        shapes = ((4, (3, 4)), (8, (3, 4)), (6, (2, 3, 4)), (18, (2, 2, 3)), (26, (2, 2, 3)))
-        for arcs, shape in shapes:
+        for arcs, shape in ((4, (3, 4)), (8, (3, 4)), (6, (2, 3, 4))):
             sides = (2, *shape), (2, *shape), (2, arcs, *shape)
             grid = [rng.integers(0, 9, x).astype(dtype) for x in sides]
             yield lambda c=grid, k=arcs: jm.grid_cut(*c, connectivity=k)
+
+
+def _volume(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    sides = (2, 2, 2, 3), (2, 2, 2, 3), (2, 26, 2, 2, 3)
+    grid = [rng.integers(0, 9, x).astype(np.int32) for x in sides]
+    yield lambda: jm.grid_cut(*grid, connectivity=26)
 
 
 def _stencils(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
