@@ -149,11 +149,25 @@ struct GridTiling {
   JAXMATCH_HOST_DEVICE bool leads_inside(GridPlace p, GridStep s) const {
     return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
   }
+  // The number, below nine, of a step into the tile from a place of its halo. In a dimension in
+  // which the place is outside there is only one such step, in each other one there are up to
+  // three.
+  JAXMATCH_HOST_DEVICE int slot(GridPlace p, GridStep in) const {
+    const GridStep outside = tile_step(p);
+    int number = 0;
+    if (outside.z == 0) number = in.z + 1;
+    if (outside.y == 0) number = 3 * number + in.y + 1;
+    if (outside.x == 0) number = 3 * number + in.x + 1;
+    return number;
+  }
   template <int kArcs>
   JAXMATCH_HOST_DEVICE int link(GridPlace p, int j) const {
     int before = 0;
-#pragma unroll(kUnrolled<kArcs>)
-    for (int i = 0; kArcs >= 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
+    if constexpr (kArcs == kManyArcs) {
+      before = slot(p, grid_step<kArcs>(j));
+    } else {
+      for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
+    }
     return halo_index<kArcs>(p) * links_of_place(kArcs) + before;
   }
 
