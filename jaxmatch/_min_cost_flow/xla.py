@@ -11,7 +11,7 @@ unit of excess to a deficit. Searches relax every arc at once, in at most n roun
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,24 +19,12 @@ import numpy as np
 from jaxmatch._common.result import result_float
 from jaxmatch._common.rounding import accurate_sum, as_float, sum_up, two_sum
 from jaxmatch._common.status import Status
-from jaxmatch._common.typing import Array, Bool, Float, Int, Num
+from jaxmatch._common.typing import Array, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
 from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
-from jaxmatch._min_cost_flow.xla_masses import Masses, in_units, is_left, positive
+from jaxmatch._min_cost_flow.xla_masses import Edges, Masses, in_units, is_left, positive
 from jaxmatch._min_cost_flow.xla_paths import Limits, negative_edges, send
-
-
-class Edges(NamedTuple):
-    """The edges of one problem with all ends in range. Bad numbers are replaced by 0."""
-
-    tail: Int[Array, " e"]
-    head: Int[Array, " e"]
-    capacity: Num[Array, " e"]
-    lower: Num[Array, " e"]
-    cost: Num[Array, " e"]
-    unlimited: Bool[Array, " e"]
-    supply: Num[Array, " n"]
 
 
 def solve(ends: Ends, problem: MinCostProblem) -> MinimumCostFlow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +11,18 @@ from jax import lax
 from jaxmatch._common.rounding import accurate_sum, as_float
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
+
+
+class Edges(NamedTuple):
+    """The edges of one problem with all ends in range. Bad numbers are replaced by 0."""
+
+    tail: Int[Array, " e"]
+    head: Int[Array, " e"]
+    capacity: Num[Array, " e"]
+    lower: Num[Array, " e"]
+    cost: Num[Array, " e"]
+    unlimited: Bool[Array, " e"]
+    supply: Num[Array, " n"]
 
 
 class Masses(NamedTuple):
@@ -25,7 +37,7 @@ class Masses(NamedTuple):
 
 
 def in_units(
-    edges: Any, filled: Bool[Array, " e"], tolerance: float
+    edges: Edges, filled: Bool[Array, " e"], tolerance: float
 ) -> tuple[Masses, Array, Array]:
     """Converts masses to units.
 
@@ -67,11 +79,11 @@ def in_units(
     return masses, off, balanced
 
 
-def _without_lower(edges: Any, supply: Num[Array, " n"], lower: Num[Array, " e"]) -> Array:
+def _without_lower(edges: Edges, supply: Num[Array, " n"], lower: Num[Array, " e"]) -> Array:
     return supply.at[edges.tail].add(-lower).at[edges.head].add(lower)
 
 
-def positive(edges: Any) -> Float[Array, " n"]:
+def positive(edges: Edges) -> Float[Array, " n"]:
     """The positive supplies after lower bounds are taken out, about."""
     wide = as_float(edges.supply)[0], as_float(edges.lower)[0]
     return jnp.maximum(_without_lower(edges, *wide), 0)
@@ -81,8 +93,7 @@ def _difference(supply: Num[Array, " n"], tolerance: float) -> tuple[Array, Arra
     if jnp.issubdtype(supply.dtype, jnp.integer):
         integer, most = grid.integer_and_most()
         wide = supply.astype(integer).clip(-most, most)
-        sums = (grid.totals(jnp.maximum(x, 0)[None, :])[0] for x in (wide, -wide))
-        a, b = sums
+        a, b = (grid.totals(jnp.maximum(x, 0)[None, :])[0] for x in (wide, -wide))
         return jnp.abs(a - b), a == b
     wide = as_float(supply)[0]
     a, b = (accurate_sum(jnp.maximum(x, 0)) for x in (wide, -wide))
@@ -91,7 +102,7 @@ def _difference(supply: Num[Array, " n"], tolerance: float) -> tuple[Array, Arra
 
 
 def is_left(
-    edges: Any,
+    edges: Edges,
     masses: Masses,
     has_room: Bool[Array, " e"],
     left: Int[Array, " n"],

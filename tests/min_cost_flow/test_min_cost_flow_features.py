@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from export_cases import exported
 from helpers import assert_same_bits, x64
 from min_cost_flow_helpers import METHODS, Problem, random_problem
 
@@ -159,20 +158,6 @@ def test_wrong_results_for_the_check():
             jm.check_minimum_cost_flow(NETWORK, *GOOD.values(), res.replace(**changes))
     with pytest.raises(TypeError, match="must be a MinimumCostFlow"):
         jm.check_minimum_cost_flow(NETWORK, *GOOD.values(), 3)
-
-
-def test_symbolic_sizes():
-    """On the CPU, all sizes of an exported function may be symbolic."""
-    if not jm.has_cpu_library():
-        pytest.skip("needs the native library")
-    from export_cases import Case
-
-    network = jax.tree.map(np.asarray, NETWORK)
-    given = (network, *(np.ones((19, 2), np.float32),) * 2, np.zeros((19, 3), np.float32))
-    symbols = {19: "b", 3: "n", 2: "e", 4: "n + 1", 5: "a + 1"}
-    del symbols[5]
-    call = exported(Case(jm.minimum_cost_flow, given, symbols={19: "b"}))
-    assert_same_bits(call.call(*given), jm.minimum_cost_flow(*given))
 
 
 def test_empty():
