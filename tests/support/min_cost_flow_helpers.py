@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from ortools.graph.python import min_cost_flow
 from scipy.optimize import linprog
 
 import jaxmatch as jm
@@ -21,6 +20,8 @@ def by_ortools(
     senders: Any, receivers: Any, capacity: Any, cost: Any, supply: Any, lower: Any = 0
 ) -> int | None:
     """The least cost of a flow of integers, None if there is none."""
+    from ortools.graph.python import min_cost_flow  # tests on a GPU do without it
+
     capacity = np.asarray(capacity)
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     endless = capacity == (np.inf if is_float else np.iinfo(capacity.dtype).max)
