@@ -56,7 +56,7 @@ class CostUnits {
     const double mantissa = std::frexp(g.cost_of(e), &size);
     const int64_t digits = int64_t(std::ldexp(mantissa, 53));
     const int shift = size - 53 - fine_;
-    if (shift >= 0) return P(digits) << shift;
+    if (shift >= 0) return P(digits) * (P(1) << shift);
     return shift <= -63 ? P(0) : P(digits >> -shift);
   }
 

@@ -73,7 +73,7 @@ class CostScaling {
       cost[place_[e]] = g.cost[e];
       cost[arc_[place_[e]].opposite] = -g.cost[e];
     }
-    for (int32_t u = 0; u < g.nodes; ++u) price[u] = P(price_[u]) << (finer + lost_);
+    for (int32_t u = 0; u < g.nodes; ++u) price[u] = P(price_[u]) * (P(1) << (finer + lost_));
     return repair_prices(price, [&](int32_t k) { return cost[k]; }, 10 * int64_t(g.nodes));
   }
 
@@ -88,6 +88,8 @@ class CostScaling {
  private:
   static constexpr int64_t kFactor = 16;
   static constexpr int32_t kBuckets = 4096;
+  // Prices that fall so low can only fall for ever.
+  static constexpr int64_t kMostPrice = int64_t{1} << 61;
 
   struct Arc {
     int32_t head, opposite;
@@ -251,7 +253,7 @@ class CostScaling {
       }
     }
     price_[u] = std::min(price_[u], most - epsilon_);
-    return found;
+    return found && price_[u] > -kMostPrice;
   }
 
   // Arcs without a limit and of negative reduced cost: lowers the price of their heads' tails until
@@ -313,7 +315,9 @@ class CostScaling {
     }
     if (waiting > 0 && !is_far) return false;
     for (int32_t u = 0; u < g_.nodes; ++u) {
-      price_[u] -= (rank_[u] < 0 ? -1 - rank_[u] : rank) * epsilon_;
+      const int64_t by = rank_[u] < 0 ? -1 - rank_[u] : rank;
+      if (by > (price_[u] + kMostPrice) / epsilon_) return false;
+      price_[u] -= by * epsilon_;
     }
     return true;
   }
