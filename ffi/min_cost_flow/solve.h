@@ -48,8 +48,9 @@ class Problem {
   JAXMATCH_HOST_DEVICE Next by_simplex(const MassUnits& masses) {
     const Arcs<int64_t> coarse = arcs<int64_t>(masses);
     NetworkSimplex<int64_t, Lanes> engine(coarse, lanes_);
-    if (has_start()) {
-      begin_at_start(masses, coarse, engine);
+    const Start start = read_start(masses, coarse);
+    if (start.flow != nullptr) {
+      engine.begin_at(start.flow, start.price);
     } else {
       engine.begin();
     }
@@ -98,23 +99,13 @@ class Problem {
     if (status != kOptimal) write_failure(given_, status, out_, lanes_);
   }
 
-  JAXMATCH_HOST_DEVICE const CostUnits& costs() const { return costs_; }
-  JAXMATCH_HOST_DEVICE Lanes& lanes() { return lanes_; }
-  JAXMATCH_HOST_DEVICE bool has_start() const { return given_.start_flow != nullptr; }
-
- private:
-  JAXMATCH_HOST_DEVICE bool has_ends() const {
-    bool found = true;
-    lanes_.each(given_.edges, [&](int32_t e) {
-      const int32_t u = given_.senders[e], v = given_.receivers[e];
-      found &= u >= 0 && u < given_.nodes && v >= 0 && v < given_.nodes;
-    });
-    return !lanes_.any(!found);
-  }
-
-  // Begins with the flow and the potentials of an earlier solve, whatever they are.
-  JAXMATCH_HOST_DEVICE void begin_at_start(const MassUnits& masses, const Arcs<int64_t>& g,
-                                           NetworkSimplex<int64_t, Lanes>& engine) {
+  // The flow and the prices of an earlier solve, in coarse units; null if there are none or they
+  // make no sense.
+  struct Start {
+    int64_t *flow, *price;
+  };
+  JAXMATCH_HOST_DEVICE Start read_start(const MassUnits& masses, const Arcs<int64_t>& g) {
+    if (given_.start_flow == nullptr) return {nullptr, nullptr};
     int64_t* const flow = lanes_.template take<int64_t>(g.arcs);
     int64_t* const price = lanes_.template take<int64_t>(g.nodes);
     lanes_.each(g.arcs, [&](int32_t e) {
@@ -131,15 +122,25 @@ class Problem {
       price[u] = std::abs(units) < 0x1p58 ? std::llrint(units) : 0;  // 0 for NaN
     });
     lanes_.sync();
-    if (is_moderate(g, flow)) {
-      engine.begin_at(flow, price);
-    } else {
-      engine.begin();
-    }
+    if (!is_moderate(g, flow)) return {nullptr, nullptr};
+    return {flow, price};
   }
 
-  // Whether a flow can be one of an earlier solve: nodes are more than edges between their bounds,
-  // and sums cannot overflow.
+  JAXMATCH_HOST_DEVICE const CostUnits& costs() const { return costs_; }
+  JAXMATCH_HOST_DEVICE Lanes& lanes() { return lanes_; }
+
+ private:
+  JAXMATCH_HOST_DEVICE bool has_ends() const {
+    bool found = true;
+    lanes_.each(given_.edges, [&](int32_t e) {
+      const int32_t u = given_.senders[e], v = given_.receivers[e];
+      found &= u >= 0 && u < given_.nodes && v >= 0 && v < given_.nodes;
+    });
+    return !lanes_.any(!found);
+  }
+
+  // Whether a flow can be one of an earlier solve: most of what enters nodes leaves them, nodes are
+  // more than edges between their bounds, and sums cannot overflow.
   JAXMATCH_HOST_DEVICE bool is_moderate(const Arcs<int64_t>& g, const int64_t* flow) {
     double* const through = lanes_.template take<double>(g.nodes);
     double* const excess = lanes_.template take<double>(g.nodes);
@@ -158,12 +159,13 @@ class Problem {
         excess[g.head[e]] += x;
         between += flow[e] > 0 && flow[e] < g.capacity[e];
       }
-      double sum = 0;
+      double sum = 0, all = 0;
       for (int32_t u = 0; u < g.nodes; ++u) {
         moderate &= through[u] < 0x1p61;
         sum += std::abs(excess[u]);
+        all += through[u];
       }
-      moderate &= sum < 0x1p60 && between < g.nodes;
+      moderate &= sum < 0x1p60 && sum <= all / 16 && between < g.nodes;
     }
     return lanes_.from_leader(moderate);
   }

@@ -33,8 +33,9 @@ class CostScaling {
     link();
   }
 
-  // Returns false if it gives up: supplies cannot reach demands, or costs fall without limit.
-  bool solve() {
+  // Returns false if it gives up: supplies cannot reach demands, or costs fall without limit. May
+  // begin with a flow and prices (or null), which need be neither feasible nor optimal.
+  bool solve(const int64_t* flow, const int64_t* price) {
     std::copy_n(g_.supply, g_.nodes, excess_);
     int64_t most = 0;
     for (int32_t e = 0; e < g_.arcs; ++e) {
@@ -43,6 +44,7 @@ class CostScaling {
     }
     // With costs times more than nodes + 1, a flow is optimal at ε = 1. Prices need as much room.
     while ((int64_t{1} << shift_) < int64_t(g_.nodes) + 2) ++shift_;
+    if (shift_ > 30) return false;
     while ((most >> lost_) >> (60 - 2 * shift_) != 0) ++lost_;
     for (int32_t k = 0; k < begin_[g_.nodes]; ++k) {
       arc_[k].cost = (arc_[k].cost >> lost_) * (int64_t{1} << shift_);
@@ -50,6 +52,7 @@ class CostScaling {
     if (lost_ > 0) make_costs_opposite();
     const auto cost = [&](int32_t k) { return arc_[k].cost; };
     int64_t epsilon = (most >> lost_) << shift_;
+    if (flow != nullptr) epsilon = begin_at(flow, price, epsilon);
     do {
       epsilon = std::max<int64_t>(epsilon / kFactor, 1);
       if (!refine(epsilon)) return false;
@@ -119,6 +122,26 @@ class CostScaling {
       arc_[a] = {v, b, g_.cost[e], g_.capacity[e]};
       arc_[b] = {u, a, -g_.cost[e], 0};
     }
+  }
+
+  // Returns an ε of which the flow is ε-optimal, or at most the given one.
+  int64_t begin_at(const int64_t* flow, const int64_t* price, int64_t epsilon) {
+    const int64_t most = kMostPrice >> (shift_ + 2);
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      price_[u] = std::clamp(price[u] >> lost_, -most, most) * (int64_t{1} << shift_);
+    }
+    for (int32_t e = 0; e < g_.arcs; ++e) {
+      if (place_[e] < 0) continue;
+      Arc& a = arc_[place_[e]];
+      push(g_.tail[e], a, std::min(flow[e], is_limited(a.room) ? a.room : kMostFlow));
+    }
+    int64_t worst = 0;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      for (int32_t k = begin_[u]; k < begin_[u + 1]; ++k) {
+        if (arc_[k].room > 0) worst = std::max(worst, -reduced(u, arc_[k]));
+      }
+    }
+    return std::min(worst, epsilon);
   }
 
   int64_t reduced(int32_t u, const Arc& a) const { return a.cost + price_[u] - price_[a.head]; }

@@ -29,7 +29,8 @@ Problem<OneLane>::Next solve_by_scaling(Problem<OneLane>& p, const MassUnits& ma
   using Long = Problem<OneLane>::Long;
   HostArena& memory = p.lanes().memory();
   CostScaling engine(g, memory);
-  if (!engine.solve()) return p.by_simplex(masses);
+  const auto start = p.read_start(masses, g);
+  if (!engine.solve(start.flow, start.price)) return p.by_simplex(masses);
   int64_t* const flow = memory.take<int64_t>(g.arcs);
   engine.write_flow(flow);
   if (p.costs().is_coarse_exact() && engine.is_exact()) {
@@ -54,7 +55,6 @@ void solve_problem(const Operands& o, int64_t b, HostArena& memory) {
   OneLane lane(memory);
   Problem<OneLane> problem(o.given(b), o.forgiven, lane, o.results(b));
   problem.solve([&](Problem<OneLane>& p, const MassUnits& masses) {
-    if (p.has_start()) return p.by_simplex(masses);
     const Arcs<int64_t> coarse = p.arcs<int64_t>(masses);
     return scales(o.method, coarse) ? solve_by_scaling(p, masses, coarse) : p.by_simplex(masses);
   });
