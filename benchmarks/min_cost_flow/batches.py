@@ -62,7 +62,8 @@ def drawn(case: Case, seed: int = 0) -> tuple[jm.FlowNetwork, tuple[np.ndarray, 
 def measure(case: Case, on_core: bool) -> Row:
     network, arrays = drawn(case)
     solve = jax.jit(jm.minimum_cost_flow)
-    res, ms = timed(solve, *jax.device_put((network, arrays)), budget=0.5, least=3)
+    there = jax.device_put((network, *arrays))
+    res, ms = timed(solve, *there, budget=0.5, least=3)
     res = jax.tree.map(np.asarray, res)
     assert (res.status == jm.Status.OPTIMAL).all(), case
     some = (lambda x: x[:CHECKED]) if case.problems > 1 else (lambda x: x)
