@@ -6,6 +6,13 @@
 
 #include "common/host_device.h"
 
+// Functions that a kernel calls in several places and that take long anyway stay out of line.
+#if defined(__CUDA_ARCH__)
+#define JAXMATCH_ONCE __noinline__
+#else
+#define JAXMATCH_ONCE
+#endif
+
 namespace jaxmatch::min_cost_flow {
 
 // Flows and capacities are below kMostFlow. A capacity of kNoLimit stands for an arc without a

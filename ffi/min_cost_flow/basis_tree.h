@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/host_device.h"
+#include "min_cost_flow/arcs.h"
 
 namespace jaxmatch::min_cost_flow {
 
@@ -37,7 +38,7 @@ class BasisTree {
 
   // Builds the lists of a tree whose nodes have their parents. Only one thread does that. `first`
   // and `sibling` are for nodes + 1 numbers each.
-  JAXMATCH_HOST_DEVICE void build(int32_t* first, int32_t* sibling) {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void build(int32_t* first, int32_t* sibling) {
     node_[root_] = {-1, -1, 0, 0, 1};
     run_[root_] = {root_, root_, root_};
     for (int32_t u = 0; u <= root_; ++u) first[u] = -1;

@@ -7,6 +7,7 @@
 
 #include "common/host_device.h"
 #include "common/status.h"
+#include "min_cost_flow/arcs.h"
 #include "min_cost_flow/given.h"
 
 namespace jaxmatch::min_cost_flow {
@@ -62,7 +63,7 @@ class CostUnits {
 
  private:
   template <class Lanes>
-  JAXMATCH_HOST_DEVICE void set_units(const Given& g, Lanes& lanes) {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void set_units(const Given& g, Lanes& lanes) {
     constexpr int kNone = -10000;
     int most_bit = kNone, least_bit = kNone;  // the latter negated
     lanes.each(g.edges, [&](int32_t e) {

@@ -22,8 +22,8 @@ JAXMATCH_HOST_DEVICE inline void write_nothing(void* array, Dtype dtype, int64_t
 }
 
 template <class Lanes>
-JAXMATCH_HOST_DEVICE void write_failure(const Given& g, Status status, const Results& out,
-                                        Lanes& lanes) {
+JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void write_failure(const Given& g, Status status,
+                                                      const Results& out, Lanes& lanes) {
   lanes.each(g.edges, [&](int32_t e) {
     write_nothing(out.flow, g.mass, e);
     out.cycle[e] = false;

@@ -138,7 +138,7 @@ class MassReader {
       if (!is_finite(below)) return INFINITY;
     }
   }
-  JAXMATCH_HOST_DEVICE double sum_of_limits(bool all, double below) const {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE double sum_of_limits(bool all, double below) const {
     double sum = 0;
     lanes_.each(g_.edges, [&](int32_t e) {
       if (g_.is_unlimited(e) || !(all || g_.cost_of(e) < 0)) return;

@@ -39,7 +39,7 @@ class NetworkSimplex {
   }
 
   // Begins with all flow on artificial arcs.
-  JAXMATCH_HOST_DEVICE void begin() {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void begin() {
     int32_t *const first = take_nodes(), *const sibling = take_nodes();
     lanes_.each(g_.nodes, [&](int32_t u) {
       const int64_t b = g_.supply[u];
@@ -65,7 +65,7 @@ class NetworkSimplex {
   }
 
   // Begins with a flow and prices, which need be neither feasible nor optimal.
-  JAXMATCH_HOST_DEVICE void begin_at(const int64_t* flow, const P* price) {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void begin_at(const int64_t* flow, const P* price) {
     StartForest forest(g_.nodes, lanes_);
     int64_t* const excess = lanes_.template take<int64_t>(g_.nodes);
     int64_t* const x = lanes_.template take<int64_t>(g_.arcs);
@@ -85,7 +85,7 @@ class NetworkSimplex {
     lanes_.sync();
   }
 
-  JAXMATCH_HOST_DEVICE Outcome solve() {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE Outcome solve() {
     const int32_t root = int32_t(std::sqrt(double(g_.arcs)));
     const int32_t block = Lanes::kAlone ? larger(32, 2 * root) : larger(512, 4 * root);
     int64_t pivots = 0;
@@ -259,7 +259,7 @@ class NetworkSimplex {
   }
 
   // Sets all prices so that arcs of the tree have reduced costs of 0.
-  JAXMATCH_HOST_DEVICE void reprice() {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void reprice() {
     price_[tree_.root()] = 0;
     for (int32_t u = tree_.after(tree_.root()); u != tree_.root(); u = tree_.after(u)) {
       const BasisTree::Node& at = tree_[u];
@@ -306,7 +306,7 @@ class NetworkSimplex {
   // Lets arc e, which carries `flow`, enter the tree. More flow, or less, moves around the cycle
   // that it closes, until an arc can carry no more: that arc leaves. Returns false if there is no
   // limit.
-  JAXMATCH_HOST_DEVICE bool pivot(int32_t e, int64_t flow, bool forward) {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE bool pivot(int32_t e, int64_t flow, bool forward) {
     Arc& in = arc_[e];
     const int32_t from = forward ? in.tail : in.head, to = forward ? in.head : in.tail;
     // Flow runs down to `from` from the first common ancestor `meet`, over the arc, and from `to`
