@@ -50,7 +50,7 @@ class NetworkSimplex {
     if (lanes_.leads()) {
       price_[tree_.root()] = 0;
       tree_.build(first, sibling);
-      if (Lanes::kAlone) enter_cheapest(first);
+      if constexpr (Lanes::kAlone) enter_early(first, sibling);
     }
     lanes_.sync();
   }
@@ -184,8 +184,21 @@ class NetworkSimplex {
     artificial_ = (lanes_.max(most) + 1) * P(g_.nodes);
   }
 
-  // Lets the cheapest arc into each demand enter the tree, if it costs less than the tree. Most of
-  // these arcs stay.
+  // Lets arcs enter the tree early that will probably stay, if they cost less than the tree.
+  JAXMATCH_HOST_DEVICE void enter_early(int32_t* memory, int32_t* queue) {
+    int32_t sources = 0, sinks = 0, sink = -1;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      sources += g_.supply[u] > 0;
+      sinks += g_.supply[u] < 0;
+      if (g_.supply[u] < 0) sink = u;
+    }
+    if (sources == 1 && sinks == 1) {
+      enter_ways_to(sink, memory, queue);
+    } else {
+      enter_cheapest(memory);
+    }
+  }
+  // The cheapest arc into each demand.
   JAXMATCH_HOST_DEVICE void enter_cheapest(int32_t* cheapest) {
     for (int32_t u = 0; u < g_.nodes; ++u) cheapest[u] = -1;
     for (int32_t k = 0; k < g_.arcs; ++k) {
@@ -194,8 +207,34 @@ class NetworkSimplex {
     }
     for (int32_t u = 0; u < g_.nodes; ++u) {
       const int32_t k = cheapest[u];
-      if (g_.supply[u] < 0 && k >= 0 && reduced(arc_[k]) < 0) pivot(k);
+      if (g_.supply[u] < 0) enter_if_cheaper(k);
     }
+  }
+  // Arcs of a tree of shortest ways to the only sink that can carry all of the supply.
+  JAXMATCH_HOST_DEVICE void enter_ways_to(int32_t sink, int32_t* first, int32_t* queue) {
+    const int64_t total = -g_.supply[sink];
+    int32_t* const next = lanes_.template take<int32_t>(g_.arcs);
+    for (int32_t u = 0; u < g_.nodes; ++u) first[u] = -1;
+    for (int32_t k = 0; k < g_.arcs; ++k) {
+      next[k] = first[arc_[k].head];
+      first[arc_[k].head] = k;
+    }
+    bool* const seen = lanes_.template take<bool>(g_.nodes);
+    for (int32_t u = 0; u < g_.nodes; ++u) seen[u] = u == sink;
+    int32_t found = 0;
+    queue[found++] = sink;
+    for (int32_t i = 0; i < found; ++i) {
+      for (int32_t k = first[queue[i]]; k >= 0; k = next[k]) {
+        const int32_t u = arc_[k].tail;
+        if (seen[u] || capacity(k) < total) continue;
+        seen[u] = true;
+        queue[found++] = u;
+        enter_if_cheaper(k);
+      }
+    }
+  }
+  JAXMATCH_HOST_DEVICE void enter_if_cheaper(int32_t k) {
+    if (k >= 0 && arc_[k].state == kEmpty && reduced(arc_[k]) < 0) pivot(k);
   }
 
   // Builds a forest of arcs whose flow is between their bounds and then of arcs with a reduced cost

@@ -14,13 +14,16 @@
 namespace jaxmatch::min_cost_flow {
 namespace {
 
-// Where most edges carry one unit, pivots of the network simplex method rarely move flow.
+// Where most edges carry one unit, pivots of the network simplex method rarely move flow, and large
+// networks are faster by scaling: sooner if paths are long because few nodes have a supply.
 bool scales(Method method, const Arcs<int64_t>& g) {
-  constexpr int32_t kLeastScaled = 200;  // nodes
+  constexpr int32_t kLeast = 1200, kLeastOfSupplies = 10000;  // nodes
   if (method != Method::kAuto) return method == Method::kCostScaling;
-  int32_t narrow = 0;
+  if (g.nodes < kLeast) return false;
+  int32_t narrow = 0, supplies = 0;
   for (int32_t e = 0; e < g.arcs; ++e) narrow += g.capacity[e] <= 1;
-  return g.nodes >= kLeastScaled && 2 * int64_t(narrow) > g.arcs;
+  for (int32_t u = 0; u < g.nodes; ++u) supplies += g.supply[u] != 0;
+  return 2 * int64_t(narrow) > g.arcs && (g.nodes >= kLeastOfSupplies || 2 * supplies < g.nodes);
 }
 
 // Scales costs. Where that gives up, the network simplex method decides.
