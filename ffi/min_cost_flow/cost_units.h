@@ -22,7 +22,9 @@ class CostUnits {
   template <class Lanes>
   JAXMATCH_HOST_DEVICE Status choose(const Given& g, Lanes& lanes) {
     bool valid = true;
-    lanes.each(g.edges, [&](int32_t e) { valid &= g.is_forbidden(e) || is_finite(g.cost_of(e)); });
+    if (!is_whole(g.of_cost)) {
+      lanes.each(g.edges, [&](int32_t e) { valid &= g.cost_of(e) >= -kGreatest; });  // no NaN
+    }
     if (lanes.any(!valid)) return kInvalidCost;
     margin_ = 4;
     while ((int64_t{1} << (margin_ - 4)) < int64_t(g.nodes) + 1) ++margin_;
@@ -65,20 +67,22 @@ class CostUnits {
   template <class Lanes>
   JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void set_units(const Given& g, Lanes& lanes) {
     constexpr int kNone = -10000;
-    int most_bit = kNone, least_bit = kNone;  // the latter negated
+    int least_bit = is_whole(g.of_cost) ? 0 : kNone;  // negated
+    double most = 0;
     lanes.each(g.edges, [&](int32_t e) {
-      const double c = g.cost_of(e);
-      if (g.is_forbidden(e) || is_set_apart(g, e) || c == 0) return;
-      const int bits = bits_above(c);
-      most_bit = bits > most_bit ? bits : most_bit;
-      const int lowest = is_whole(g.of_cost) ? 0 : -lowest_bit(c);
+      const double c = g.cost_of(e), size = std::abs(c);
+      if (c == 0 || !(size <= kGreatest) || c > threshold_) return;
+      most = size > most ? size : most;
+      if (is_whole(g.of_cost)) return;
+      const int lowest = -lowest_bit(c);
       least_bit = lowest > least_bit ? lowest : least_bit;
     });
-    most_bit = lanes.max(most_bit);
+    most = lanes.max(most);
     least_bit = -lanes.max(least_bit);
     coarse_ = fine_ = least_bit_ = 0;
     is_coarse_exact_ = true;
-    if (most_bit == kNone) return;  // all costs are 0
+    if (most == 0) return;  // all costs are 0
+    const int most_bit = bits_above(most);
     least_bit_ = least_bit;
     coarse_ = most_bit + margin_ - 62;
     fine_ = most_bit + margin_ - 126;

@@ -30,9 +30,8 @@ JAXMATCH_HOST_DEVICE inline void write_whole(void* array, Dtype dtype, int64_t i
     static_cast<int64_t*>(array)[i] = x;
   }
 }
-JAXMATCH_HOST_DEVICE inline bool is_finite(double x) {
-  return std::abs(x) <= 1.7976931348623157e308;
-}
+constexpr double kGreatest = 1.7976931348623157e308;  // the greatest finite double
+JAXMATCH_HOST_DEVICE inline bool is_finite(double x) { return std::abs(x) <= kGreatest; }
 
 // The exponent of the lowest set bit of a finite number that is not 0.
 JAXMATCH_HOST_DEVICE inline int lowest_bit(double x) {
@@ -41,12 +40,14 @@ JAXMATCH_HOST_DEVICE inline int lowest_bit(double x) {
   const int exponent = int(bits >> 52) & 0x7ff;
   uint64_t digits = bits & ((uint64_t{1} << 52) - 1);
   if (exponent > 0) digits |= uint64_t{1} << 52;
-  int zeros = 0;
-  for (; (digits & 0xff) == 0; digits >>= 8) zeros += 8;
-  for (; (digits & 1) == 0; digits >>= 1) ++zeros;
+#if defined(__CUDA_ARCH__)
+  const int zeros = __ffsll(static_cast<long long>(digits)) - 1;
+#else
+  const int zeros = __builtin_ctzll(digits);
+#endif
   return zeros + (exponent > 0 ? exponent : 1) - 1075;
 }
-// |x| < 2^size_of(x), and at least half of it.
+// |x| < 2^bits_above(x), and at least half of it.
 JAXMATCH_HOST_DEVICE inline int bits_above(double x) {
   int size = 0;
   std::frexp(x, &size);
@@ -63,12 +64,12 @@ struct Given {
   JAXMATCH_HOST_DEVICE double cost_of(int32_t e) const { return read_real(cost, of_cost, e); }
   // A cost of +inf forbids an edge: it carries nothing.
   JAXMATCH_HOST_DEVICE bool is_forbidden(int32_t e) const {
-    return !is_whole(of_cost) && cost_of(e) > 1.7976931348623157e308;
+    return !is_whole(of_cost) && cost_of(e) > kGreatest;
   }
   JAXMATCH_HOST_DEVICE bool is_unlimited(int32_t e) const {
     if (is_forbidden(e)) return false;
     return is_whole(mass) ? read_whole(capacity, mass, e) == greatest_whole(mass)
-                          : read_real(capacity, mass, e) > 1.7976931348623157e308;
+                          : read_real(capacity, mass, e) > kGreatest;
   }
   JAXMATCH_HOST_DEVICE double least(int32_t e) const {
     return lower != nullptr && !is_forbidden(e) ? read_real(lower, mass, e) : 0.0;

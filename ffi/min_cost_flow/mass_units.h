@@ -108,18 +108,28 @@ class MassReader {
     lanes_.each(g_.nodes, [&](int32_t u) { paths += more_[u] > 0 ? more_[u] : 0; });
     paths = lanes_.sum(paths);
     bool without_limit = false;  // whether an edge of negative cost has none
-    lanes_.each(g_.edges,
-                [&](int32_t e) { without_limit |= g_.cost_of(e) < 0 && g_.is_unlimited(e); });
-    without_limit = lanes_.any(without_limit);
+    double all = 0, negative = 0;
+    lanes_.each(g_.edges, [&](int32_t e) {
+      const bool falls = g_.cost_of(e) < 0;
+      if (g_.is_unlimited(e)) {
+        without_limit |= falls;
+      } else {
+        const double x = range(e);
+        all += x;
+        negative += falls ? x : 0;
+      }
+    });
+    all = lanes_.sum(all);
+    negative = lanes_.sum(negative);
     threshold_ = INFINITY;
-    out.most = paths + sum_of_limits(without_limit, threshold_);
+    out.most = paths + (lanes_.any(without_limit) ? all : negative);
     if (limits_ == Limits::kAll || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p6)) return;
     if (limits_ == Limits::kUpToPaths && !whole_ && paths > 0) {
       threshold_ = paths;
     } else {
       threshold_ = below_hole(paths);
     }
-    const double least = paths + sum_of_limits(true, threshold_);
+    const double least = paths + sum_of_limits(threshold_);
     if (least < out.most) {
       out.most = least;
       out.has_set_apart = true;
@@ -132,16 +142,16 @@ class MassReader {
   JAXMATCH_HOST_DEVICE double below_hole(double paths) const {
     double below = paths > 0 ? paths : sum_of_least();
     for (;;) {
-      const double sum = paths + sum_of_limits(true, below * 0x1p10);
+      const double sum = paths + sum_of_limits(below * 0x1p10);
       if (!(sum > below)) return below * 0x1p10;
       below = sum;
       if (!is_finite(below)) return INFINITY;
     }
   }
-  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE double sum_of_limits(bool all, double below) const {
+  JAXMATCH_HOST_DEVICE JAXMATCH_ONCE double sum_of_limits(double below) const {
     double sum = 0;
     lanes_.each(g_.edges, [&](int32_t e) {
-      if (g_.is_unlimited(e) || !(all || g_.cost_of(e) < 0)) return;
+      if (g_.is_unlimited(e)) return;
       const double x = range(e);
       if (x <= below) sum += x;
     });
