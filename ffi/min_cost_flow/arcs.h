@@ -3,6 +3,7 @@
 #define JAXMATCH_MIN_COST_FLOW_ARCS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "common/host_device.h"
 
@@ -32,6 +33,12 @@ struct Arcs {
   const int32_t *tail, *head;
   const P* cost;
   const int64_t *capacity, *supply;
+};
+
+// The unsigned type of as many bits, whose numbers may wrap around.
+template <class P>
+struct UnsignedOf {
+  using Type = std::conditional_t<sizeof(P) == 8, uint64_t, unsigned __int128>;
 };
 
 enum class Outcome { kOptimal, kInfeasible, kUnbounded };

@@ -60,7 +60,8 @@ class CostUnits {
     const int64_t digits = int64_t(std::ldexp(mantissa, 53));
     const int shift = size - 53 - fine_;
     if (shift >= 0) return P(digits) * (P(1) << shift);
-    return shift <= -63 ? P(0) : P(digits >> -shift);
+    // Rounded up: if the sum of a cycle is negative in units, it is negative.
+    return shift <= -63 ? P(digits > 0) : -P(-digits >> -shift);
   }
 
  private:
@@ -84,16 +85,13 @@ class CostUnits {
     if (most == 0) return;  // all costs are 0
     const int most_bit = bits_above(most);
     least_bit_ = least_bit;
-    coarse_ = most_bit + margin_ - 62;
-    fine_ = most_bit + margin_ - 126;
-    coarse_ = most_bit + margin_ - 62;
-    fine_ = most_bit + margin_ - 126;
-    is_coarse_exact_ = coarse_ <= least_bit;
-    coarse_ = coarse_ > least_bit ? coarse_ : least_bit;
-    fine_ = fine_ > least_bit ? fine_ : least_bit;
+    is_coarse_exact_ = most_bit + margin_ - 62 <= least_bit;
+    coarse_ = larger(most_bit + margin_ - 62, least_bit);
+    fine_ = larger(most_bit + margin_ - 126, least_bit);
   }
 
-  // Looks for a hole in the order of sizes. Costs above it exceed all sums of those below it.
+  // Looks for a hole in the order of sizes. Positive costs above it exceed all sums of those below
+  // it.
   template <class Lanes>
   JAXMATCH_HOST_DEVICE void set_apart(const Given& g, Lanes& lanes) {
     const double factor = std::ldexp(1.0, margin_ + 30);
@@ -119,7 +117,9 @@ class CostUnits {
       if (!(most > below)) break;
       below = most;
     }
-    if (above == INFINITY) return;
+    bool falls = false;  // a great negative cost is sought, not avoided
+    lanes.each(g.edges, [&](int32_t e) { falls |= g.cost_of(e) < -below * factor; });
+    if (above == INFINITY || lanes.any(falls)) return;
     threshold_ = below * factor;
     set_units(g, lanes);
   }

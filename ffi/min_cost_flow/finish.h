@@ -47,8 +47,9 @@ JAXMATCH_HOST_DEVICE JAXMATCH_ONCE void write_failure(const Given& g, Status sta
 template <class P, class Lanes>
 JAXMATCH_HOST_DEVICE void level_prices(const Arcs<P>& g, const int64_t* flow, P artificial, P root,
                                        P* price, bool* is_low, Lanes& lanes) {
+  using Whole = typename UnsignedOf<P>::Type;
   lanes.each(g.nodes, [&](int32_t u) {
-    price[u] -= root;
+    price[u] = P(Whole(price[u]) - Whole(root));  // prices may wrap around
     is_low[u] = price[u] < 0;
     price[u] += is_low[u] ? artificial : -artificial;
   });
@@ -101,11 +102,11 @@ class OptimumWriter {
         lanes_(lanes) {}
 
   JAXMATCH_HOST_DEVICE Status write() {
+    bool fits = true;
     lanes_.each(g_.edges, [&](int32_t e) {
-      write_flow(e);
+      fits &= write_flow(e);
       out_.cycle[e] = false;
     });
-    bool fits = true;
     lanes_.each(g_.nodes, [&](int32_t u) {
       fits &= write_potential(u);
       out_.source_side[u] = false;
@@ -118,24 +119,29 @@ class OptimumWriter {
   }
 
  private:
-  JAXMATCH_HOST_DEVICE void write_flow(int32_t e) const {
-    const int64_t units = flow_[e] + (masses_.lower != nullptr ? masses_.lower[e] : 0);
-    if (is_whole(g_.mass)) return write_whole(out_.flow, g_.mass, e, units);
+  JAXMATCH_HOST_DEVICE bool write_flow(int32_t e) const {
+    const __int128 units = __int128(flow_[e]) + (masses_.lower != nullptr ? masses_.lower[e] : 0);
+    if (is_whole(g_.mass)) {
+      write_whole(out_.flow, g_.mass, e, int64_t(units));
+      const __int128 most = greatest_whole(g_.mass);
+      return units <= most && units >= -most - 1;
+    }
     // Flows at their bounds are the bounds, without rounding.
     const double least = g_.least(e), most = g_.most(e);
-    double x = std::ldexp(double(units), masses_.exponent);
+    double x = std::ldexp(double(int64_t(units)), masses_.exponent);
     if (flow_[e] == 0 || x < least) {
       x = least;
     } else if (flow_[e] == masses_.range[e] || x > most) {
       x = most;
     }
     write_real(out_.flow, g_.mass, e, x);
+    return true;
   }
   JAXMATCH_HOST_DEVICE bool write_potential(int32_t u) const {
     const P y = -price_[u];
     if (!is_whole(out_.value)) {
       write_real(out_.potential, out_.value, u, std::ldexp(to_double(y), exponent_));
-      return true;
+      return is_finite(read_real(out_.potential, out_.value, u));
     }
     const P most = P(greatest_whole(out_.value));
     write_whole(out_.potential, out_.value, u, int64_t(y));
@@ -169,26 +175,37 @@ class OptimumWriter {
         is_whole(g_.mass) ? masses_.most : std::ldexp(masses_.most, masses_.exponent);
     lanes_.each(g_.edges, [&](int32_t e) {
       if (g_.is_forbidden(e)) return;
-      const double x = read_real(out_.flow, g_.mass, e), least = g_.least(e), cost = g_.cost_of(e);
+      const double x = read_real(out_.flow, g_.mass, e), cost = g_.cost_of(e);
       const double term = cost * x, next = sum + term, back = next - sum;
       lost += (sum - (next - back)) + (term - back);
       sum = next;
       const double reduced = sum_of(cost, -read_real(out_.potential, out_.value, g_.senders[e]),
                                     read_real(out_.potential, out_.value, g_.receivers[e]));
-      if (reduced > 0) gap += reduced * (x - least);
-      if (reduced < 0) {
-        const double most = g_.most(e), can = least + can_flow;
-        gap -= reduced * ((most < can ? most : can) - x);
+      if (reduced > 0) {
+        gap += reduced * above(e);
+      } else if (reduced < 0) {
+        const double rest = can_flow - above(e), below = this->below(e);
+        gap -= reduced * (rest > below ? below : (rest > 0 ? rest : 0));
       }
     });
     sum = lanes_.sum(sum + lost);
     gap = lanes_.sum(gap);
     if (lanes_.leads()) {
       write_real(out_.cost, out_.value, 0, sum);
-      gap = gap > 0 ? gap * (1 + 0x1p-22) : 0;
-      write_real(out_.gap, out_.value, 0, gap);
+      write_real(out_.gap, out_.value, 0, gap >= 0 ? gap * (1 + 0x1p-22) : INFINITY);
     }
-    return kOptimal;
+    lanes_.sync();
+    return is_finite(read_real(out_.cost, out_.value, 0)) ? kOptimal : kOverflow;
+  }
+  // How much the flow of edge e is above its lower bound, and below its capacity.
+  JAXMATCH_HOST_DEVICE double above(int32_t e) const {
+    if (!is_whole(g_.mass)) return read_real(out_.flow, g_.mass, e) - g_.least(e);
+    return to_double(__int128(read_whole(out_.flow, g_.mass, e)) - g_.whole_least(e));
+  }
+  JAXMATCH_HOST_DEVICE double below(int32_t e) const {
+    if (g_.is_unlimited(e)) return INFINITY;
+    if (!is_whole(g_.mass)) return g_.most(e) - read_real(out_.flow, g_.mass, e);
+    return to_double(__int128(g_.whole_most(e)) - read_whole(out_.flow, g_.mass, e));
   }
 
   const Given& g_;

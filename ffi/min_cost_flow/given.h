@@ -90,6 +90,11 @@ struct Given {
     const double most = read_real(capacity, mass, e);
     return is_finite(least) && least <= most && (!forbidden || (least <= 0 && most >= 0));
   }
+  // Whether the flow of an edge can differ from its lower bound.
+  JAXMATCH_HOST_DEVICE bool can_carry(int32_t e) const {
+    return !is_forbidden(e) &&
+           (is_whole(mass) ? whole_least(e) < whole_most(e) : least(e) < most(e));
+  }
   JAXMATCH_HOST_DEVICE int64_t whole_least(int32_t e) const {
     return lower != nullptr && !is_forbidden(e) ? read_whole(lower, mass, e) : 0;
   }
@@ -98,7 +103,7 @@ struct Given {
   }
 };
 
-// V is the dtype of the cost, of potentials and of the gap.
+// Arrays of the results of one problem. The cost, potentials and the gap have the dtype `value`.
 struct Results {
   void* flow;                    // [edges]
   void *cost, *potential, *gap;  // one number, [nodes], one number

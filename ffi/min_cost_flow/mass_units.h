@@ -24,8 +24,8 @@ struct MassUnits {
   // limit, one of negative cost with a limit.
   double most = 0;
   double difference = 0;  // between the sums of supplies and demands, in the caller's unit
-  // How many units may be left because supplies were rounded: at least, and at most if supplies of
-  // parts of the network do not sum to 0.
+  // How many units may be left over because supplies do not sum to 0: `forgiven` in any network,
+  // and more, up to `most_forgiven`, if those of a part of the network do not.
   int64_t forgiven = 0, most_forgiven = 0;
   bool has_set_apart = false;  // some limits are so large that they count as none
 };
@@ -33,7 +33,7 @@ struct MassUnits {
 // Which limits count as none, because no path carries so much. If that frees a cycle of negative
 // cost, the next rule decides.
 enum class Limits {
-  kUpToPaths,  // floats above all that paths carry, if units would be coarse otherwise
+  kUpToPaths,  // floats above the sum of what paths carry and smaller limits, for finer units
   kUpToHole,   // those above a hole in the order of sizes, if sums would not fit
   kAll,        // none
 };
@@ -53,10 +53,11 @@ class MassReader {
     out.lower = g_.lower != nullptr ? lanes_.template take<int64_t>(g_.edges) : nullptr;
     more_ = lanes_.template take<double>(g_.nodes);
     if (!whole_) choose_scale();
-    find_most(out);
-    if (whole_ && out.most >= double(kMostFlow)) return kOverflow;
-    if (!whole_) choose_unit(out);
     if (!balance(out)) return kUnbalanced;
+    find_more(out);
+    find_most(out);
+    if (!is_finite(out.most) || (whole_ && out.most >= double(kMostFlow))) return kOverflow;
+    if (!whole_) choose_unit(out);
     return convert(out);
   }
 
@@ -93,17 +94,39 @@ class MassReader {
     return scaled(g_.most(e)) - scaled(g_.least(e));
   }
 
-  // A limit above all that can flow is no limit. Sorted by size, limits often have a hole: those
-  // above it ("as much as you like") count as none.
-  JAXMATCH_HOST_DEVICE void find_most(MassUnits& out) {
-    lanes_.each(g_.nodes, [&](int32_t u) { more_[u] = scaled(read_real(g_.supply, g_.mass, u)); });
+  // Sets `more_`, and for integers also the supplies, without lower bounds. Sums of integers may
+  // wrap around in between.
+  JAXMATCH_HOST_DEVICE void find_more(MassUnits& out) {
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      more_[u] = scaled(read_real(g_.supply, g_.mass, u));
+      if (whole_) out.supply[u] = read_whole(g_.supply, g_.mass, u);
+    });
+    bool fits = true;
     if (g_.lower != nullptr && lanes_.leads()) {
       for (int32_t e = 0; e < g_.edges; ++e) {
-        more_[g_.senders[e]] -= scaled(g_.least(e));
-        more_[g_.receivers[e]] += scaled(g_.least(e));
+        const double x = scaled(g_.least(e));
+        more_[g_.senders[e]] -= x;
+        more_[g_.receivers[e]] += x;
+        if (whole_) take_out(out.supply, e, g_.whole_least(e));
       }
     }
     lanes_.sync();
+    if (!whole_) return;
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      fits &= std::abs(more_[u]) < 0x1p62;
+      more_[u] = fits ? double(out.supply[u]) : INFINITY;  // an overflow
+    });
+    lanes_.sync();
+  }
+  JAXMATCH_HOST_DEVICE void take_out(int64_t* supply, int32_t e, int64_t lower) const {
+    int64_t &from = supply[g_.senders[e]], &to = supply[g_.receivers[e]];
+    from = int64_t(uint64_t(from) - uint64_t(lower));
+    to = int64_t(uint64_t(to) + uint64_t(lower));
+  }
+
+  // A limit above all that can flow is no limit. Sorted by size, limits often have a hole: those
+  // above it ("as much as you like") count as none.
+  JAXMATCH_HOST_DEVICE void find_most(MassUnits& out) {
     double paths = 0;
     lanes_.each(g_.nodes, [&](int32_t u) { paths += more_[u] > 0 ? more_[u] : 0; });
     paths = lanes_.sum(paths);
@@ -122,14 +145,13 @@ class MassReader {
     all = lanes_.sum(all);
     negative = lanes_.sum(negative);
     threshold_ = INFINITY;
-    out.most = paths + (lanes_.any(without_limit) ? all : negative);
+    // Sums may have been rounded down.
+    up_ = 1 + (double(g_.nodes) + g_.edges + 4) * 0x1p-52;
+    out.most = (paths + (lanes_.any(without_limit) ? all : negative)) * up_;
     if (limits_ == Limits::kAll || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p6)) return;
-    if (limits_ == Limits::kUpToPaths && !whole_ && paths > 0) {
-      threshold_ = paths;
-    } else {
-      threshold_ = below_hole(paths);
-    }
-    const double least = paths + sum_of_limits(threshold_);
+    threshold_ =
+        below_hole(paths, limits_ == Limits::kUpToPaths && !whole_ && paths > 0 ? 1 : 0x1p10);
+    const double least = (paths + sum_of_limits(threshold_)) * up_;
     if (least < out.most) {
       out.most = least;
       out.has_set_apart = true;
@@ -137,13 +159,13 @@ class MassReader {
       threshold_ = INFINITY;
     }
   }
-  // A size below which all limits are far smaller than those above it; +inf if there is no such
-  // hole.
-  JAXMATCH_HOST_DEVICE double below_hole(double paths) const {
-    double below = paths > 0 ? paths : sum_of_least();
+  // A size that exceeds, divided by `factor`, the sum of `paths` and all limits up to that size;
+  // +inf if no limit is greater. Flows that do not use up other limits cannot exceed such a sum.
+  JAXMATCH_HOST_DEVICE double below_hole(double paths, double factor) const {
+    double below = paths > 0 ? paths : least_limit();
     for (;;) {
-      const double sum = paths + sum_of_limits(below * 0x1p10);
-      if (!(sum > below)) return below * 0x1p10;
+      const double sum = (paths + sum_of_limits(below * factor)) * up_;
+      if (!(sum > below)) return below * factor;
       below = sum;
       if (!is_finite(below)) return INFINITY;
     }
@@ -158,7 +180,7 @@ class MassReader {
     return lanes_.sum(sum);
   }
   // The least limit that is not 0.
-  JAXMATCH_HOST_DEVICE double sum_of_least() const {
+  JAXMATCH_HOST_DEVICE double least_limit() const {
     double negated = -INFINITY;
     lanes_.each(g_.edges, [&](int32_t e) {
       const double x = range(e);
@@ -178,7 +200,14 @@ class MassReader {
       const int lowest = -lowest_bit(x);
       least_bit = lowest > least_bit ? lowest : least_bit;
     };
-    lanes_.each(g_.nodes, [&](int32_t u) { see(scaled(read_real(g_.supply, g_.mass, u))); });
+    double sum = 0;
+    lanes_.each(g_.nodes, [&](int32_t u) {
+      const double b = scaled(read_real(g_.supply, g_.mass, u));
+      see(b);
+      sum += std::abs(b);
+    });
+    sum = lanes_.sum(sum);
+    most = sum / 2 > most ? sum / 2 : most;
     lanes_.each(g_.edges, [&](int32_t e) {
       const double least = scaled(g_.least(e));
       see(least);
@@ -191,9 +220,19 @@ class MassReader {
     unit_ = least_bit == kNone ? 0 : (-least_bit > coarse ? -least_bit : coarse);
     out.exponent = unit_ + scale_;
     out.most = std::ldexp(out.most, -unit_);
+    const double eps = g_.mass == Dtype::kF32 ? 0x1p-23 : 0x1p-52;
+    out.forgiven = units(imbalance_ + eps * g_.nodes * sum);
+    out.most_forgiven = units(allowed_);
   }
   JAXMATCH_HOST_DEVICE int64_t units(double scaled) const {
     return std::llrint(std::ldexp(scaled, -unit_));
+  }
+  // Limits are rounded so that nothing which fits is lost.
+  JAXMATCH_HOST_DEVICE int64_t units_below(double scaled) const {
+    return int64_t(std::floor(std::ldexp(scaled, -unit_)));
+  }
+  JAXMATCH_HOST_DEVICE int64_t units_above(double scaled) const {
+    return int64_t(std::ceil(std::ldexp(scaled, -unit_)));
   }
 
   JAXMATCH_HOST_DEVICE bool balance(MassUnits& out) {
@@ -211,56 +250,51 @@ class MassReader {
     });
     more = lanes_.sum(more);
     less = lanes_.sum(less);
-    const double sum = more > less ? more : less, difference = std::abs(more - less);
-    out.difference = std::ldexp(difference, scale_);
-    const double eps = g_.mass == Dtype::kF32 ? 0x1p-23 : 0x1p-52;
-    out.forgiven = units(difference + 2 * eps * g_.nodes * sum);
-    out.most_forgiven = units(forgiven_ * sum);
-    return difference <= forgiven_ * sum;
+    imbalance_ = std::abs(more - less);
+    allowed_ = forgiven_ * (more > less ? more : less);
+    out.difference = std::ldexp(imbalance_, scale_);
+    return imbalance_ <= allowed_;
   }
 
   JAXMATCH_HOST_DEVICE Status convert(MassUnits& out) {
-    lanes_.each(g_.nodes, [&](int32_t u) {
-      out.supply[u] = whole_ ? read_whole(g_.supply, g_.mass, u)
-                             : units(scaled(read_real(g_.supply, g_.mass, u)));
-    });
-    if (!whole_ && lanes_.leads()) take_out_rest(out.supply);
+    if (!whole_) {
+      lanes_.each(g_.nodes, [&](int32_t u) {
+        out.supply[u] = units(scaled(read_real(g_.supply, g_.mass, u)));
+      });
+      if (lanes_.leads()) take_out_rest(out.supply);
+    }
     const double most = out.most + g_.nodes + 1;
     lanes_.each(g_.edges, [&](int32_t e) {
-      const int64_t lower = whole_ ? g_.whole_least(e) : units(scaled(g_.least(e)));
+      const int64_t lower = whole_ ? g_.whole_least(e) : units_below(scaled(g_.least(e)));
       if (out.lower != nullptr) out.lower[e] = lower;
       const double range = this->range(e);
       const double in_units = whole_ ? range : std::ldexp(range, -unit_);
       if (g_.is_unlimited(e) || range > threshold_ || in_units > most) {
         out.range[e] = kNoLimit;
       } else {
-        out.range[e] = (whole_ ? g_.whole_most(e) : units(scaled(g_.most(e)))) - lower;
+        out.range[e] = (whole_ ? g_.whole_most(e) : units_above(scaled(g_.most(e)))) - lower;
       }
     });
-    bool fits = true;
-    if (lanes_.leads() && out.lower != nullptr) {
-      for (int32_t e = 0; e < g_.edges; ++e) {  // sums of integers may wrap around in between
-        int64_t &from = out.supply[g_.senders[e]], &to = out.supply[g_.receivers[e]];
-        from = int64_t(uint64_t(from) - uint64_t(out.lower[e]));
-        to = int64_t(uint64_t(to) + uint64_t(out.lower[e]));
-      }
+    if (!whole_ && lanes_.leads() && out.lower != nullptr) {
+      for (int32_t e = 0; e < g_.edges; ++e) take_out(out.supply, e, out.lower[e]);
     }
     lanes_.sync();
+    bool fits = true;
     lanes_.each(g_.nodes, [&](int32_t u) {
-      fits &=
-          out.supply[u] < kMostFlow && out.supply[u] > -kMostFlow && std::abs(more_[u]) < 0x1p62;
+      fits &= out.supply[u] < kMostFlow && out.supply[u] > -kMostFlow;
     });
     return lanes_.any(!fits) ? kOverflow : kOptimal;
   }
-  // Rounding to units may have unbalanced the supplies. The largest takes the rest.
+  // Supplies may not sum to 0. The largest number of the side that exceeds is reduced by the rest.
   JAXMATCH_HOST_DEVICE void take_out_rest(int64_t* supply) const {
     int64_t rest = 0;
-    int32_t largest = 0;
+    int32_t most = 0, least = 0;
     for (int32_t u = 0; u < g_.nodes; ++u) {
       rest += supply[u];
-      if (std::abs(supply[u]) > std::abs(supply[largest])) largest = u;
+      if (supply[u] > supply[most]) most = u;
+      if (supply[u] < supply[least]) least = u;
     }
-    if (rest != 0) supply[largest] -= rest;
+    if (rest != 0) supply[rest > 0 ? most : least] -= rest;
   }
 
   const Given& g_;
@@ -269,7 +303,7 @@ class MassReader {
   Lanes& lanes_;
   const bool whole_;
   double* more_ = nullptr;  // what leaves each node beyond lower bounds
-  double threshold_ = 0;
+  double threshold_ = 0, up_ = 1, allowed_ = 0, imbalance_ = 0;
   int scale_ = 0, unit_ = 0;
 };
 

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "common/host_device.h"
 #include "min_cost_flow/arcs.h"
@@ -137,7 +136,7 @@ class NetworkSimplex {
   }
 
  private:
-  using Whole = std::conditional_t<sizeof(P) == 8, uint64_t, unsigned __int128>;
+  using Whole = typename UnsignedOf<P>::Type;
 
   // Arcs are between their bounds only at the beginning.
   enum State : int32_t { kFull = -1, kInTree = 0, kEmpty = 1, kBetween = 2 };
@@ -193,7 +192,7 @@ class NetworkSimplex {
       if (g_.supply[u] < 0) sink = u;
     }
     if (sources == 1 && sinks == 1) {
-      enter_ways_to(sink, memory, queue);
+      enter_paths_to(sink, memory, queue);
     } else {
       enter_cheapest(memory);
     }
@@ -210,8 +209,8 @@ class NetworkSimplex {
       if (g_.supply[u] < 0) enter_if_cheaper(k);
     }
   }
-  // Arcs of a tree of shortest ways to the only sink that can carry all of the supply.
-  JAXMATCH_HOST_DEVICE void enter_ways_to(int32_t sink, int32_t* first, int32_t* queue) {
+  // Arcs of a tree of shortest paths to the only sink, of arcs that can carry the whole supply.
+  JAXMATCH_HOST_DEVICE void enter_paths_to(int32_t sink, int32_t* first, int32_t* queue) {
     const int64_t total = -g_.supply[sink];
     int32_t* const next = lanes_.template take<int32_t>(g_.arcs);
     for (int32_t u = 0; u < g_.nodes; ++u) first[u] = -1;

@@ -197,6 +197,7 @@ class Problem {
         sum[u] = 0;
       }
       for (int32_t e = 0; e < given_.edges; ++e) {
+        if (!given_.can_carry(e)) continue;
         part[find(given_.senders[e])] = find(given_.receivers[e]);
       }
       for (int32_t u = 0; u < given_.nodes; ++u) sum[find(u)] += masses.supply[u];
@@ -244,7 +245,10 @@ class Problem {
     write_failure(given_, status, out_, lanes_);
     if (status == kUnbalanced && lanes_.leads()) {
       if (is_whole(out_.value)) {
-        write_whole(out_.gap, out_.value, 0, int64_t(masses.difference));
+        const double most = double(greatest_whole(out_.value));
+        const bool fits = masses.difference < most;
+        write_whole(out_.gap, out_.value, 0,
+                    fits ? int64_t(masses.difference) : greatest_whole(out_.value));
       } else {
         write_real(out_.gap, out_.value, 0, masses.difference);
       }

@@ -107,7 +107,7 @@ def as_problem(
     dtypes = [x.dtype for x in arrays.values()]
     dtype = mass_dtype(*dtypes)
     masses = {
-        name: expanded(_as_mass(x, dtype, place.xp), batch, 1, place.xp)
+        name: expanded(_as_mass(name, x, dtype, place.xp), batch, 1, place.xp)
         for name, x in arrays.items()
     }
     costs = costs.astype(solved_dtype(costs.dtype), copy=False)
@@ -137,12 +137,11 @@ def _batch_shape(network: FlowNetwork, arrays: dict[str, Any]) -> tuple[Any, ...
         ) from None
 
 
-def _as_mass(x: Array, dtype: np.dtype, xp: Any) -> Array:
-    """Converts masses; the largest number of int32 or int64, which is no limit, stays that."""
+def _as_mass(name: str, x: Array, dtype: np.dtype, xp: Any) -> Array:
+    """Converts masses. The largest number of int32 or int64 stays that: a capacity without limit."""
     if x.dtype == dtype:
         return x
-    is_long = x.dtype in (np.int32, np.int64)
-    if not is_long:
+    if name != "capacity" or x.dtype not in (np.int32, np.int64):
         return x.astype(dtype)
     most: Any = np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
     return xp.where(x == jnp.iinfo(x.dtype).max, xp.asarray(most, dtype), x.astype(dtype))

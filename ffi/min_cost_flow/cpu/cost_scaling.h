@@ -61,6 +61,7 @@ class CostScaling {
       if (epsilon <= int64_t{1} << shift_ && repair_prices(price_, cost, most_steps)) break;
     } while (epsilon > 1);
     for (int32_t u = 0; u < g_.nodes; ++u) price_[u] >>= shift_;
+    begin_at_zero(price_);
     return true;
   }
 
@@ -77,7 +78,11 @@ class CostScaling {
       cost[arc_[place_[e]].opposite] = -g.cost[e];
     }
     for (int32_t u = 0; u < g.nodes; ++u) price[u] = P(price_[u]) * (P(1) << (finer + lost_));
-    return repair_prices(price, [&](int32_t k) { return cost[k]; }, 10 * int64_t(g.nodes));
+    if (!repair_prices(price, [&](int32_t k) { return cost[k]; }, 10 * int64_t(g.nodes))) {
+      return false;
+    }
+    begin_at_zero(price);
+    return true;
   }
 
   const int64_t* price() const { return price_; }
@@ -153,6 +158,13 @@ class CostScaling {
     excess_[a.head] += amount;
   }
 
+  // Shifts prices so that the first is 0, as those of the network simplex method.
+  template <class P>
+  void begin_at_zero(P* price) const {
+    const P base = g_.nodes > 0 ? price[0] : P(0);
+    for (int32_t u = 0; u < g_.nodes; ++u) price[u] -= base;
+  }
+
   // Rounding has moved each cost and that of the opposite arc apart.
   void make_costs_opposite() {
     for (int32_t e = 0; e < g_.arcs; ++e) {
@@ -181,6 +193,7 @@ class CostScaling {
     for (int32_t u = 0; u < g_.nodes; ++u) lower(u);
     for (int64_t left = most_steps; count > 0; --left) {
       if (left == 0) return false;
+      if (left % 1024 == 0) poll_interrupt();
       const int32_t u = queue_[first];
       first = first == g_.nodes ? 0 : first + 1;
       --count;
@@ -279,8 +292,8 @@ class CostScaling {
     return found && price_[u] > -kMostPrice;
   }
 
-  // Arcs without a limit and of negative reduced cost: lowers the price of their heads' tails until
-  // none is below -ε (Bellman and Ford). Returns false if a cycle prevents that.
+  // Lowers the prices of the heads of arcs without a limit until none of these has a reduced cost
+  // below -ε (Bellman and Ford). Returns false after 50 rounds: a cycle may prevent that.
   bool lower_without_limit() {
     for (int32_t round = 0; round <= g_.nodes; ++round) {
       bool changed = false;
@@ -289,6 +302,7 @@ class CostScaling {
           const Arc& a = arc_[k];
           if (is_limited(a.room)) continue;
           const int64_t reach = price_[u] + a.cost + epsilon_;
+          if (reach < -kMostPrice) return false;
           if (reach < price_[a.head]) {
             price_[a.head] = reach;
             changed = true;
