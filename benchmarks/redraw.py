@@ -23,6 +23,7 @@ from benchmarks.common.workers import Measured
 from benchmarks.flow import plots as flow
 from benchmarks.learning import plots as learning
 from benchmarks.matching import plots as matching
+from benchmarks.min_cost_flow import solve as min_cost_flow
 from benchmarks.sparse_assignment import solve as sparse
 from benchmarks.transport import solve as transport
 
@@ -81,6 +82,10 @@ FIGURES: dict[str, tuple[str, Draw]] = {
     "matching_profiles": (
         "matching.json",
         lambda x, path: matching.profiles(*matchings(x), path),
+    ),
+    "min_cost_flow_cpu": (
+        "min_cost_flow_cpu.json",
+        lambda x, path: min_cost_flow.plot(x["rows"], path),
     ),
     "sparse_assignment_cpu": (
         "sparse_assignment_cpu.json",

@@ -58,6 +58,7 @@ def by_hand(truth: np.ndarray, found: list[np.ndarray], names: list[np.ndarray])
         named = of_frame[of_frame >= 0]
         apart = distances(truth[frame], places[of_frame >= 0])
         kept = (last[:, None] == named) & np.isfinite(apart)
+        kept &= np.cumsum(kept, 0) == 1  # two objects may have had the same track
         rest = ~kept.any(1)[:, None] & ~kept.any(0)
         cost = np.where(rest, apart, np.inf)
         # As many pairs as there can be: leaving an object alone costs more than all of them.

@@ -286,7 +286,7 @@ def _dag(arcs: int, rng: np.random.Generator) -> Problem:
     chains = [np.concatenate(x) for x in zip(*parts, strict=True)]
     more = arcs - len(chains[0])
     tail = rng.integers(0, n - 1, more)
-    head = np.minimum(n - 1, tail + rng.integers(1, max(2, n // 20), more))
+    head = np.minimum(n - 1, tail + rng.integers(1, max(30, n // 20), more))
     tail, head = np.append(chains[0], tail), np.append(chains[1], head)
     supply = np.zeros(n, np.int64)
     supply[[0, -1]] = units, -units
