@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,9 @@ def by_motmetrics(truth: np.ndarray, found: list[np.ndarray], names: list[np.nda
         apart[np.isinf(apart)] = np.nan
         events.update(objects, of_frame[named], apart, frameid=frame)
     wanted = ["mota", "num_misses", "num_false_positives"]
-    row = motmetrics.metrics.create().compute(events, metrics=wanted).iloc[0]
-    switches = events.mot_events[events.mot_events["Type"] == "SWITCH"]
+    table: Any = motmetrics.metrics.create().compute(events, metrics=wanted)
+    row = table.iloc[0]
+    switches: Any = events.mot_events[events.mot_events["Type"] == "SWITCH"]
     at = np.column_stack([switches.index.get_level_values("FrameId"), switches["OId"]])
     return Score(float(row["mota"]), at.astype(int), int(row.iloc[1]), int(row.iloc[2]))
 

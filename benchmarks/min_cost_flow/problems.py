@@ -49,8 +49,8 @@ def _joined(parts: Parts, supply: np.ndarray) -> Problem:
     )
     _, first = np.unique(tail * len(supply) + head, return_index=True)
     keep = first[tail[first] != head[first]]
-    columns = (x[keep].astype(np.int64) for x in (tail, head, capacity, cost))
-    return Problem(*columns, supply.astype(np.int64))
+    columns = (x[keep] for x in (tail, head, capacity, cost))
+    return Problem(*(x.astype(np.int64) for x in (*columns, supply)))
 
 
 def _full(like: np.ndarray, value: int) -> np.ndarray:

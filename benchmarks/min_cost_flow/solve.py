@@ -33,7 +33,7 @@ from benchmarks.common import options, plots, record
 from benchmarks.common.record import Row, ratio
 from benchmarks.common.timing import one_core
 from benchmarks.min_cost_flow import batches, peers
-from benchmarks.min_cost_flow.problems import FAMILIES, Problem, problem, sizes
+from benchmarks.min_cost_flow.problems import FAMILIES, SIZES, Problem, problem, sizes
 
 
 METHODS = ["network_simplex", "cost_scaling"]
@@ -53,14 +53,16 @@ def in_turn(makes: dict[str, Make], once: tuple[str, ...] = ()) -> tuple[Row, di
     returns runs once. Solvers of `once` take seconds, and have one run.
 
     A short run comes after one of the same solver that does not count: what the others leave in the
-    caches would slow it down, the more the less of it is built anew."""
+    caches would slow it down, the more the less of it is built anew. The order changes, too."""
+    rng, names = np.random.default_rng(0), [*makes]
     results: Row = {}
     spent: dict[str, list[float]] = {name: [] for name in makes}
     end = time.perf_counter() + BUDGET
     for run in range(MOST_RUNS):
         if run >= LEAST_RUNS and time.perf_counter() > end:
             break
-        for name, make in makes.items():
+        for name in rng.permutation(names) if run else names:
+            make = makes[name]
             if run and name in once:
                 continue
             if run and spent[name][0] < SHORT:
@@ -118,23 +120,28 @@ def measure(given: Problem, with_peers: bool) -> Row:
 
 def cpu_rows(args: argparse.Namespace) -> Iterator[Row]:
     cases = [
-        (name, arcs)
-        for k in range(2 if args.quick else 3)
+        (name, k, arcs)
+        for k in range(len(SIZES) - args.quick)
         for name in FAMILIES
         if args.rows.search(f"{name} {(arcs := sizes(name)[k])}")
     ]
-    for name, arcs in tqdm(cases):
+    for name, k, arcs in tqdm(cases):
         with jax.enable_x64(True):
-            yield {"family": name} | measure(problem(name, arcs), args.peers)
+            yield {"family": name, "size": k} | measure(problem(name, arcs), args.peers)
 
 
 def summary(found: list[Row]) -> Row:
     """Geometric mean and greatest of ours by the faster peer, and the least of each peer."""
     result: Row = {}
-    ours = [x for row in found if (x := row["ours/fastest"])]
-    if ours:
-        result["ours/fastest, mean"] = record.geometric_mean(ours)
-        result["ours/fastest, greatest"] = max(ours)
+    groups = {"": found} | {
+        f", {k + 1} of {len(SIZES)} sizes": [row for row in found if row["size"] == k]
+        for k in range(len(SIZES))
+    }
+    for group, rows in groups.items():
+        ours = [x for row in rows if (x := row["ours/fastest"])]
+        if ours:
+            result[f"ours/fastest, mean{group}"] = record.geometric_mean(ours)
+            result[f"ours/fastest, greatest{group}"] = max(ours)
     for name in peers.PEERS:
         values = [x for row in found if (x := row[f"{name}/ours"])]
         if values:
@@ -163,8 +170,9 @@ def on_cpu(args: argparse.Namespace) -> None:
         found.append(row)
         content["summary"] = summary(found)
         record.write_json(args.out, "min_cost_flow_cpu", content)  # a run may be cut off
-    record.print_table("minimum-cost flow, one core", found)
-    record.print_table("of all rows", [summary(found)])
+    record.print_table("minimum-cost flow, one core", found, hidden=["size"])
+    of_all = [{"ratio": name, "value": x} for name, x in summary(found).items()]
+    record.print_table("of all rows", of_all)
     if args.complete:
         plot(found, args.out / "min_cost_flow_cpu.png")
 
