@@ -153,6 +153,7 @@ def summary(found: list[Row]) -> Row:
 def plot(found: list[Row], path: Any) -> None:
     """Times of peers relative to ours, a mark for each network."""
     figure, axes = plots.plt.subplots(figsize=(11, 5.5))
+    found = [row for row in found if any(row[f"{name}/ours"] for name in peers.PEERS)]
     labels = [f"{row['family']}, {row['arcs']:,} arcs" for row in found]
     names = {"or-tools": "ortools", "LEMON": "LEMON", "networkx": "networkx"}
     plots.relative_to_ours(
