@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import jax
@@ -85,6 +87,16 @@ def test_cases_of_a_gpu_without_one(case: batches.Case) -> None:
     batch = (case.problems,) if case.problems > 1 else ()
     assert network.senders.shape == (*batch, case.arcs) and network.num_nodes == case.nodes
     assert [x.dtype for x in arrays] == 3 * [case.dtype]
+
+
+def test_a_run_on_a_gpu_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Here it is the CPU."""
+    monkeypatch.setattr(batches, "QUICK", [(3, 20, 60)])
+    monkeypatch.setattr(solve.record, "gpu", lambda: {"gpu": "none", "driver": "none"})
+    solve.on_gpu(Namespace(quick=True, rows=re.compile("int32"), peers=True, out=tmp_path))
+    found = json.loads((tmp_path / "min_cost_flow_gpu.json").read_text())
+    assert [row["row"] for row in found["rows"]] == ["3 x (20 nodes, 60 arcs), int32"]
+    assert found["gpu"] == "none" and found["rows"][0]["core/gpu"] > 0
 
 
 def test_a_quick_run_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
