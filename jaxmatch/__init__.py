@@ -70,6 +70,10 @@ from jaxmatch._sparse_assignment.scipy_like import (
 from jaxmatch._sparse_assignment.solve import (
     solve_sparse_assignment as solve_sparse_assignment,
 )
+from jaxmatch._sparse_transport.check import check_sparse_transport as check_sparse_transport
+from jaxmatch._sparse_transport.result import SparseTransport as SparseTransport
+from jaxmatch._sparse_transport.result import SparseTransportCheck as SparseTransportCheck
+from jaxmatch._sparse_transport.solve import solve_sparse_transport as solve_sparse_transport
 from jaxmatch._transport.check import check_transport as check_transport
 from jaxmatch._transport.check_plan import TransportCheck as TransportCheck
 from jaxmatch._transport.points import solve_transport_points as solve_transport_points
@@ -98,6 +102,8 @@ __all__ = [
     "MinimumCostFlowCheck",
     "MinimumCut",
     "MinimumCutCheck",
+    "SparseTransport",
+    "SparseTransportCheck",
     "Status",
     "Transport",
     "TransportCheck",
@@ -115,6 +121,7 @@ __all__ = [
     "check_minimum_cost_flow",
     "check_minimum_cut",
     "check_sparse_assignment",
+    "check_sparse_transport",
     "check_transport",
     "check_transport_points",
     "estimators",
@@ -136,6 +143,7 @@ __all__ = [
     "solve_capacitated_assignment",
     "solve_capacitated_assignment_points",
     "solve_sparse_assignment",
+    "solve_sparse_transport",
     "solve_transport",
     "solve_transport_points",
     "stepping",

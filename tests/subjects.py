@@ -194,6 +194,29 @@ def gated_sparse(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Ar
     return *sparse(rng, count, shape, dtype), *sides
 
 
+def sparse_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Masses that can move: those of some plan."""
+    graph, cost = sparse(rng, count, shape, dtype)
+    plan = rng.integers(0, 5, cost.shape).astype(np.int32)
+    return graph, cost, *sums_of_edges(graph, plan)
+
+
+def limited_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Limits of edges, and supply that may stay at a cost."""
+    graph, cost = sparse(rng, count, shape, dtype)
+    plan = rng.integers(0, 5, cost.shape).astype(np.int32)
+    limit = rng.integers(0, 6, cost.shape).astype(np.int32)
+    return graph, cost, *sums_of_edges(graph, plan), limit, numbers(rng, (count, shape[0]), dtype)
+
+
+def sums_of_edges(graph: Any, mass: np.ndarray) -> Arguments:
+    """What each row sends, and what each column gets."""
+    found = [np.zeros((len(mass), size), np.int32) for size in graph.shape]
+    for total, at in zip(found, edges_of(graph), strict=True):
+        np.add.at(total, (slice(None), at), mass)
+    return tuple(found)
+
+
 def grids(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     h, w = shape
     source, sink = numbers(rng, (2, count, h, w), dtype)
@@ -284,6 +307,29 @@ def of_gated_sparse(graph: Any, cost: Any, of_row: Any, of_col: Any) -> float:
     return least(whole)
 
 
+def of_sparse_plan(graph: Any, cost: Any, supply: Any, demand: Any) -> float:
+    return of_limited_plan(graph, cost, supply, demand, np.full(len(cost), np.inf), None)
+
+
+def of_limited_plan(
+    graph: Any, cost: Any, supply: Any, demand: Any, limit: Any, unmatched_cost: Any
+) -> float:
+    """One more node takes the supply that stays, and brings the demand that does."""
+    (n, m), ends = graph.shape, edges_of(graph)
+    ends, more = [ends[0], n + ends[1]], np.arange(n + m)
+    price, room = np.asarray(cost).astype(float), np.asarray(limit).astype(float)
+    masses = [supply, -demand, [demand.sum() - supply.sum()]]
+    if unmatched_cost is not None:
+        ends[0] = np.append(ends[0], np.where(more < n, more, n + m))
+        ends[1] = np.append(ends[1], np.where(more < n, n + m, more))
+        price = np.concatenate([price, np.asarray(unmatched_cost).astype(float), np.zeros(m)])
+        room = np.append(room, np.full(n + m, np.inf))
+    units = (price * 1024).astype(np.int64)
+    found = by_ortools(*ends, room, units, np.concatenate(masses).astype(np.int64))
+    assert found is not None
+    return found / 1024
+
+
 def pairs(there: np.ndarray) -> int:
     return int((maximum_bipartite_matching(csr_array(there)) >= 0).sum())
 
@@ -331,6 +377,8 @@ MASKED = ("row_mask", "col_mask", "unmatched_cost")
 CAPACITIES = {"col_capacity": 2}
 MINIMA = {"row_capacity": 2, "col_capacity": 3, "col_minimum": 1}
 UNMATCHED = ("unmatched_cost", "unmatched_col_cost")
+LIMITED = ("limit", "unmatched_cost")
+FLOW_METHODS = ("auto", "network_simplex", "cost_scaling", "xla")
 NEAR = {"radius": RADIUS, "unmatched_cost": 10.0}
 WIDE = ("float32", "float64", "int32", "int64")
 FLOATS = ("float32", "float64")
@@ -390,6 +438,14 @@ SUBJECTS = {
         jm.solve_transport_points, clouds, of_clouds, jm.check_transport_points,
         dtypes=FLOATS, numbers=(0, 1),
     ),
+    "transport on edges": Subject(
+        jm.solve_sparse_transport, sparse_plans, of_sparse_plan, jm.check_sparse_transport,
+        methods=FLOW_METHODS, numbers=(1,), shared=1,
+    ),
+    "limited transport": Subject(
+        gated(jm.solve_sparse_transport, 4, *LIMITED), limited_plans, of_limited_plan,
+        gated(jm.check_sparse_transport, 4, *LIMITED), numbers=(1, 5), shared=1,
+    ),
     "matching": Subject(
         jm.maximum_bipartite_matching, graphs, of_graph, jm.check_matching, "cardinality",
         methods=("auto", "hopcroft_karp", "hkdw", "pothen_fan", "push_relabel", "p_pfp", "flow",
@@ -406,7 +462,7 @@ SUBJECTS = {
     ),
     "minimum-cost flow": Subject(
         jm.minimum_cost_flow, priced_networks, of_priced_network, jm.check_minimum_cost_flow,
-        methods=("auto", "network_simplex", "cost_scaling", "xla"), numbers=(1, 2), shared=1,
+        methods=FLOW_METHODS, numbers=(1, 2), shared=1,
     ),
     "grid cut": Subject(
         jm.grid_cut, grids, of_grid, jm.check_grid_cut, "value",

@@ -163,9 +163,10 @@ def as_assignment(
 # For each field of a result: its allowed dtypes, and the words for these in error messages.
 _KINDS = {
     **dict.fromkeys(("col4row", "row4col", "cardinality", "count"), (INTEGERS, "integers")),
-    **dict.fromkeys(("row_cover", "col_cover", "source_side", "cycle"), (BOOLEAN, "boolean")),
+    **dict.fromkeys(("row_cover", "col_cover", "cycle"), (BOOLEAN, "boolean")),
+    **dict.fromkeys(("source_side", "row_side", "col_side"), (BOOLEAN, "boolean")),
     **dict.fromkeys(
-        ("col_dual", "value", "flow", "cost", "potential", "bottleneck"),
+        ("row_dual", "col_dual", "mass", "value", "flow", "cost", "potential", "bottleneck"),
         (REAL - BOOLEAN, "real numbers"),
     ),
 }

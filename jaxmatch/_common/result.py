@@ -125,6 +125,15 @@ class Result(Batched):
         return ""
 
 
+def difference_of(res: Any) -> str:
+    """By how much masses are out of balance, if that is the first failure; `gap` holds it."""
+    codes = np.asarray(res.status)
+    first = tuple(np.argwhere(codes)[0])
+    if codes[first] != Status.UNBALANCED:
+        return ""
+    return f" The difference is {np.asarray(res.gap)[first]:.6g}."
+
+
 def first_failure(status: Array) -> tuple[Status, str] | None:
     """The first status that is not `OPTIMAL`, and its batch index in words."""
     codes = np.asarray(status)
@@ -295,11 +304,7 @@ class Transport(Result):
     status: Int[Array, "..."]
 
     def _details(self) -> str:
-        codes = np.asarray(self.status)
-        first = tuple(np.argwhere(codes)[0])
-        if codes[first] != Status.UNBALANCED:
-            return ""
-        return f" The difference is {np.asarray(self.gap)[first]:.6g}."
+        return difference_of(self)
 
     @staticmethod
     @unchecked

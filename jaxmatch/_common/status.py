@@ -67,7 +67,8 @@ _ADVICE = {
         "What must be matched or moved cannot be: forbidden pairs, capacities or minima rule it "
         "out. Allow more pairs, raise capacities, lower minima, or let rows stay unmatched by a "
         "solver that takes an `unmatched_cost`. A `minimum_cost_flow` marks in `source_side` nodes "
-        "whose supplies the edges out of them cannot carry."
+        "whose supplies the edges out of them cannot carry, and a `solve_sparse_transport` in "
+        "`row_side` and `col_side` rows and columns."
     ),
     Status.INVALID_COST: (
         "An unmasked cost is NaN, or infinite on the side that does not forbid (-inf when "
@@ -94,9 +95,9 @@ _ADVICE = {
         "which say what is wrong. Or source and sink of a flow are the same node, or no nodes."
     ),
     Status.INVALID_CAPACITY: (
-        "A capacity is negative or NaN, or a minimum negative. Clean them, or clip them at 0. In a "
-        "`minimum_cost_flow` a capacity is NaN or less than the lower bound of its edge (of a "
-        "forbidden edge 0 must lie between the two), or a lower bound is NaN or infinite. "
+        "A capacity or limit is negative or NaN, or a minimum negative. Clean them, or clip them "
+        "at 0. In a `minimum_cost_flow` a capacity is NaN or less than the lower bound of its edge "
+        "(of a forbidden edge 0 must lie between the two), or a lower bound is NaN or infinite. "
         "Without a bound, a capacity of floats is +inf, and one of integers any large number."
     ),
     Status.INVALID_MASS: (

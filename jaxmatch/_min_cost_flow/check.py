@@ -146,10 +146,14 @@ def _check_one(
     n: int,
     tolerance: float,
 ) -> MinimumCostFlowCheck:
-    xp = module_of(problem.supply)
-    if xp is jnp:
+    if module_of(problem.supply) is jnp:
         problem = jax.lax.optimization_barrier(problem)  # XLA would fold large constants
-    edges = CheckEdges.of(problem, tail, head, n)
+    return proved(CheckEdges.of(problem, tail, head, n), result, tolerance)
+
+
+def proved(edges: CheckEdges, result: MinimumCostFlow, tolerance: float) -> MinimumCostFlowCheck:
+    """What the flow, the potentials, the cut and the cycle of a result prove about one problem."""
+    xp = module_of(edges.supply)
     infeasible = edges.sane & _is_cut(edges, result.source_side)
     unbounded = edges.sane & _is_cycle(edges, result.cycle)
     valid = edges.sane & edges.holds(result.flow)

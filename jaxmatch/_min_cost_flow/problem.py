@@ -53,19 +53,22 @@ class MinCostProblem(NamedTuple):
 
 def forgiven(problem: MinCostProblem) -> float:
     """How far supplies may be from a sum of 0, relative to the sum of the positive ones."""
-    dtype = problem.supply.dtype
+    return forgiven_to(problem.supply.shape[-1], problem.supply.dtype, problem.origin)
+
+
+def forgiven_to(count: int, dtype: np.dtype, origin: Origin | None) -> float:
+    """How far `count` masses may be from a sum of 0, relative to the sum of the positive ones."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return 0.0
-    origin = np.dtype(dtype if problem.origin is None else problem.origin.dtype)
-    count = problem.supply.shape[-1]
-    return sum_tolerance(origin, _MANY if is_symbolic((count,)) else count)
+    coarsest = np.dtype(dtype if origin is None else origin.dtype)
+    return sum_tolerance(coarsest, _MANY if is_symbolic((count,)) else count)
 
 
 _MANY = 1 << 10  # the number of nodes if it is a symbolic dimension
 
 
-def value_dtype(problem: MinCostProblem) -> np.dtype:
-    """The dtype of cost, potentials and gap."""
+def value_dtype(problem: Any) -> np.dtype:
+    """The dtype of cost, potentials and gap. `problem` has a `cost` and a `supply`."""
     whole = jnp.issubdtype(problem.cost.dtype, jnp.integer)
     if whole and jnp.issubdtype(problem.supply.dtype, jnp.integer):
         return np.dtype(jax.dtypes.canonicalize_dtype(np.int64))
@@ -105,11 +108,7 @@ def as_problem(
         ends = Ends(*(expanded(x, batch, 1, place.xp) for x in ends))
     costs = arrays.pop("cost")
     dtypes = [x.dtype for x in arrays.values()]
-    dtype = mass_dtype(*dtypes)
-    masses = {
-        name: expanded(_as_mass(name, x, dtype, place.xp), batch, 1, place.xp)
-        for name, x in arrays.items()
-    }
+    masses, dtype = as_masses(arrays, batch, place.xp)
     costs = costs.astype(solved_dtype(costs.dtype), copy=False)
     problem = MinCostProblem(
         masses["capacity"],
@@ -118,10 +117,10 @@ def as_problem(
         masses.get("lower"),
         origin=origin_of(dtype, *dtypes),
     )
-    flow, potential = start
+    value, (flow, potential) = value_dtype(problem), start
     return ends, problem._replace(
-        flow=_as_start("flow", flow, (*batch, e), dtype, place),
-        potential=_as_start("potential", potential, (*batch, n), value_dtype(problem), place),
+        flow=as_start("flow", flow, (*batch, e), dtype, place, _STARTS),
+        potential=as_start("potential", potential, (*batch, n), value, place, _STARTS),
     )
 
 
@@ -137,11 +136,22 @@ def _batch_shape(network: FlowNetwork, arrays: dict[str, Any]) -> tuple[Any, ...
         ) from None
 
 
+def as_masses(
+    arrays: dict[str, Array], batch: tuple[Any, ...], xp: Any
+) -> tuple[dict[str, Array], np.dtype]:
+    """The masses in one dtype, broadcast to the batch dimensions, and this dtype."""
+    dtype = mass_dtype(*(x.dtype for x in arrays.values()))
+    masses = {
+        name: expanded(_as_mass(name, x, dtype, xp), batch, 1, xp) for name, x in arrays.items()
+    }
+    return masses, dtype
+
+
 def _as_mass(name: str, x: Array, dtype: np.dtype, xp: Any) -> Array:
-    """Converts masses. The largest number of int32 or int64 stays that: a capacity without limit."""
+    """Converts masses. The largest number of int32 or int64 stays that in a capacity: no limit."""
     if x.dtype == dtype:
         return x
-    if name != "capacity" or x.dtype not in (np.int32, np.int64):
+    if name not in ("capacity", "limit") or x.dtype not in (np.int32, np.int64):
         return x.astype(dtype)
     most: Any = np.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
     return xp.where(x == jnp.iinfo(x.dtype).max, xp.asarray(most, dtype), x.astype(dtype))
@@ -158,14 +168,24 @@ def start_of(warm_start: Any) -> tuple[ArrayLike | None, ArrayLike | None]:
     return warm_start.flow, warm_start.potential
 
 
-def _as_start(
-    field: str, x: ArrayLike | None, shape: tuple[Any, ...], dtype: np.dtype, place: Place
+_STARTS = "a MinimumCostFlow or real potentials"
+
+
+def as_start(
+    field: str,
+    x: ArrayLike | None,
+    shape: tuple[Any, ...],
+    dtype: np.dtype,
+    place: Place,
+    kinds: str,
 ) -> Array | None:
-    """A field of a warm start. Numbers that the dtype does not hold become 0."""
+    """A field of a warm start. Numbers that the dtype does not hold become 0.
+
+    `kinds`: what a warm start must be, for error messages.
+    """
     if x is None:
         return None
-    must = "be a MinimumCostFlow or real potentials"
-    xp, array = place.xp, typed("warm_start", x, REAL - BOOLEAN, must)
+    xp, array = place.xp, typed("warm_start", x, REAL - BOOLEAN, f"be {kinds}")
     if array.ndim < 1 or array.shape[-1] != shape[-1]:
         raise ValueError(
             f"`warm_start` has a {field} of shape {array.shape}, but it must have shape {shape} "

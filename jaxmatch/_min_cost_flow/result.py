@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from jaxmatch._common.registered import registered
-from jaxmatch._common.result import Check, Result
-from jaxmatch._common.status import Status
+from jaxmatch._common.result import Check, Result, difference_of
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 
 
@@ -48,11 +45,7 @@ class MinimumCostFlow(Result):
     status: Int[Array, "..."]
 
     def _details(self) -> str:
-        codes = np.asarray(self.status)
-        first = tuple(np.argwhere(codes)[0])
-        if codes[first] != Status.UNBALANCED:
-            return ""
-        return f" The difference is {np.asarray(self.gap)[first]:.6g}."
+        return difference_of(self)
 
 
 @registered

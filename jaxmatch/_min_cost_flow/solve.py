@@ -107,15 +107,20 @@ def minimum_cost_flow(
 @compiled(static_argnames="method")
 def _solve(ends: Ends, problem: MinCostProblem, *, method: str) -> MinimumCostFlow:
     def solve(problem: MinCostProblem, ends: Ends) -> MinimumCostFlow:
-        res = apart(solve_min_cost_flow)(ends, problem, method=method)
-        if not jnp.issubdtype(res.cost.dtype, jnp.floating):
-            return res
-        solution = _Solution(res.flow, res.potential, res.status, ends)
-        return res.replace(cost=envelope_value(res.cost, problem, solution, _value_jvp))
+        return with_gradient(ends, problem, method=method)
 
     if ends.are_shared:
         return over_batch_shards(solve, problem, core_dims=1, shared=(ends,))
     return over_batch_shards(solve, problem, ends, core_dims=1)
+
+
+def with_gradient(ends: Ends, problem: MinCostProblem, *, method: str) -> MinimumCostFlow:
+    """The flows of a batch, with the derivative of their cost."""
+    res = apart(solve_min_cost_flow)(ends, problem, method=method)
+    if not jnp.issubdtype(res.cost.dtype, jnp.floating):
+        return res
+    solution = _Solution(res.flow, res.potential, res.status, ends)
+    return res.replace(cost=envelope_value(res.cost, problem, solution, _value_jvp))
 
 
 # ---------------------------------------------------------------------------------------------

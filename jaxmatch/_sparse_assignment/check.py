@@ -182,7 +182,7 @@ def _check_one(
         problem = jax.lax.optimization_barrier(problem)
     rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
     cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
-    sane, row, col, exists = _edges(graph, rows, cols)
+    sane, row, col, exists = existing_edges(graph, rows, cols)
 
     # From here on costs are minimised. c_rest is nonzero only for integers too long for one float.
     cost = problem.cost[: row.size]
@@ -255,7 +255,7 @@ def _check_one(
     return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
 
 
-def _edges(
+def existing_edges(
     graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
 ) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
     """Whether the graph is consistent, the row and column of each edge, and which edges exist.

@@ -71,7 +71,7 @@ def as_problem(
         graph = jax.tree.map(np.asarray, graph)
     own_rows, own_cols = sizes_as_masks(graph)
     if graph.batch_shape not in ((), batch):
-        graph = _with_batch(graph, batch, place.xp)
+        graph = with_batch(graph, batch, place.xp)
     return graph, SparseProblem(
         expanded(cost, batch, 1, place.xp),
         _both(as_mask("row_mask", row_mask, (*batch, n), place), own_rows, (*batch, n), place),
@@ -126,7 +126,7 @@ def _both(given: Any, own: Any, shape: tuple[int, ...], place: Place) -> Any:
     return own if given is None else given & own
 
 
-def _with_batch(graph: BipartiteGraph, batch: tuple[int, ...], xp: Any) -> BipartiteGraph:
+def with_batch(graph: BipartiteGraph, batch: tuple[int, ...], xp: Any) -> BipartiteGraph:
     core = dict(row_ptr=1, col_ind=1, col_ptr=1, row_ind=1, num_rows=0, num_cols=0)
     return BipartiteGraph(
         **{name: expanded(getattr(graph, name), batch, count, xp) for name, count in core.items()}

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxmatch._common.arguments import MUST, as_array
 from jaxmatch._common.place import BY_JAX, Place
+from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import Transport
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Num
@@ -27,7 +28,13 @@ def as_unmatched_cost(
     """The unmatched cost in the dtype of the costs, or in a wider one if costs are floats."""
     if unmatched_cost is None:
         return None
-    dtype = problem.cost.dtype
+    return as_row_costs(unmatched_cost, problem.cost.dtype, problem.cost.shape[:-1], place)
+
+
+def as_row_costs(
+    unmatched_cost: ArrayLike, dtype: np.dtype, shape: tuple[Any, ...], place: Place = BY_JAX
+) -> Num[Array, "... n"]:
+    """`dtype`: of the costs of pairs. `shape`: the batch shape, and the number of rows."""
     r = as_array("unmatched_cost", unmatched_cost, place, must=f"be real and {MUST}")
     if jnp.issubdtype(dtype, jnp.integer):
         if not jnp.issubdtype(r.dtype, jnp.integer):
@@ -37,8 +44,7 @@ def as_unmatched_cost(
             )
     elif isinstance(unmatched_cost, (bool, int, float)):
         r = r.astype(dtype)
-    shape = problem.cost.shape[:-1]
-    r = r.astype(jnp.promote_types(dtype, r.dtype), copy=False)
+    r = r.astype(common_dtype(dtype, r.dtype), copy=False)
     try:
         return r if r.shape == shape else place.xp.broadcast_to(r, shape)
     except ValueError:

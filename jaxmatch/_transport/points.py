@@ -31,6 +31,7 @@ from jaxmatch._transport.point_problem import (
     stored,
     with_point_dummies,
 )
+from jaxmatch._transport.problem import exclude_each_other
 
 
 ARGUMENTS = ("y", "supply", "demand", "partial", "unmatched_cost", "row_mask", "col_mask")
@@ -97,7 +98,7 @@ def solve_transport_points(
     """
     check_name("method", method, _METHODS)
     check_name("metric", metric, METRICS)
-    _dense.exclude_each_other(partial, unmatched_cost)
+    exclude_each_other(partial, unmatched_cost)
     x = as_given("x", x)
     y, *masses, partial, unmatched_cost, duals, row_mask, col_mask = all_given(
         y=y,

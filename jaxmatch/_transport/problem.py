@@ -47,6 +47,14 @@ class TransportProblem(NamedTuple):
     origin: Origin | None = None  # None: no mass was given in a coarser dtype than `supply` has
 
 
+def exclude_each_other(partial: ArrayLike | None, unmatched_cost: ArrayLike | None) -> None:
+    if partial is not None and unmatched_cost is not None:
+        raise ValueError(
+            "`partial` and `unmatched_cost` exclude each other: the first says how much mass is "
+            "moved, the second what it costs to leave mass. Pass one of them."
+        )
+
+
 def coarsest(problem: Any) -> np.dtype:
     """The dtype that sets the tolerance for sums of masses, see ffi/transport/masses.inc.h."""
     return np.dtype(problem.supply.dtype if problem.origin is None else problem.origin.dtype)
@@ -139,7 +147,7 @@ def as_masses(
         expanded(demand.astype(dtype, copy=False), batch, 1, place.xp),
         as_mask("row_mask", masks[0], (*batch, n), place),
         as_mask("col_mask", masks[1], (*batch, m), place),
-        _as_partial(partial, dtype, batch, place),
+        as_partial(partial, dtype, batch, place),
         as_col_dual(col_dual, (*batch, m), place),
         origin_of(dtype, supply.dtype, demand.dtype, getattr(partial, "dtype", dtype)),
     )
@@ -173,7 +181,7 @@ def _mass_dtype(dtypes: tuple[np.dtype, ...], real: np.dtype) -> np.dtype:
     return np.dtype(f"{name}{64 if wide and real.itemsize == 8 else 32}")
 
 
-def _as_partial(
+def as_partial(
     partial: ArrayLike | None, dtype: np.dtype, batch: tuple[int, ...], place: Place
 ) -> Num[Array, "..."] | None:
     if partial is None:

@@ -30,7 +30,12 @@ from jaxmatch._transport.dummies import (
 )
 from jaxmatch._transport.equal_masses import may_be_equal, transport_on_cuda
 from jaxmatch._transport.native import transport
-from jaxmatch._transport.problem import TransportProblem, as_problem, coarsest
+from jaxmatch._transport.problem import (
+    TransportProblem,
+    as_problem,
+    coarsest,
+    exclude_each_other,
+)
 
 
 @repeated()
@@ -118,14 +123,6 @@ def solve_transport(
         else:
             res = _solve(problem, unmatched, maximize=maximize, method=method)
         return place.bring_home(res)
-
-
-def exclude_each_other(partial: ArrayLike | None, unmatched_cost: ArrayLike | None) -> None:
-    if partial is not None and unmatched_cost is not None:
-        raise ValueError(
-            "`partial` and `unmatched_cost` exclude each other: the first says how much mass is "
-            "moved, the second what it costs to leave mass. Pass one of them."
-        )
 
 
 def _with_dummies(

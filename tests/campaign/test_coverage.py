@@ -76,12 +76,15 @@ NOT_CALLED = {
     | {"check_k_best"}
     # Hostile problems are in min_cost_flow/test_min_cost_flow_extremes.py.
     | {"check_minimum_cost_flow", "minimum_cost_flow"}
+    # The same native target.
+    | {"check_sparse_transport", "solve_sparse_transport"}
     # What results, checks and graphs are.
     | {"Assignment", "AssignmentCheck", "BipartiteGraph", "BottleneckAssignment",
        "BottleneckCheck", "CapacitatedAssignment", "Flow", "FlowCheck", "FlowNetwork",
        "FlowOptions", "KBestAssignments", "KBestCheck", "Matching", "MatchingCheck",
        "MatchingOptions", "MinimumCostFlow", "MinimumCostFlowCheck", "MinimumCut",
-       "MinimumCutCheck", "Status", "Transport", "TransportCheck"},
+       "MinimumCutCheck", "SparseTransport", "SparseTransportCheck", "Status", "Transport",
+       "TransportCheck"},
     "jaxmatch.losses": {"DetectionLoss", "HungarianLoss", "Regret", "StructuredLoss"}
     # Formulas without a solver.
     | {"box_area", "box_cxcywh_to_xyxy", "box_iou", "box_xyxy_to_cxcywh", "dice_cost",

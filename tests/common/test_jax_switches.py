@@ -972,6 +972,31 @@ def sparse_costs():
     return edges, cost
 
 
+@case("solve_sparse_transport", "SparseTransport", "SparseTransport.replace", inputs=sparse_costs)
+def transporting_on_edges(edges, cost):
+    supply, demand = jnp.array([1.0, 2, 1]), jnp.array([2.0, 1, 1])
+    solve = partial(jm.solve_sparse_transport, edges)
+    stay = {"limit": 2, "unmatched_cost": 3.0}
+    res = solve(cost, supply, demand, **stay, warm_start=jnp.zeros(3))
+    slopes = [
+        pullback(lambda c: solve(c, supply, demand, **stay).cost, cost),
+        pullback(lambda a: solve(cost, a, demand, limit=2.0, partial=2).cost, supply),
+        pullback(lambda w: solve(cost, supply, demand, limit=w, partial=2).cost, cost + 1),
+    ]
+    return res.replace(), slopes
+
+
+@case("check_sparse_transport", "SparseTransportCheck", inputs=sparse_costs)
+def transported_on_edges(edges, cost):
+    supply, demand = jnp.array([1.0, 2, 1]), jnp.array([2.0, 1, 1])
+    found = []
+    for how in ({}, {"partial": 2}, {"limit": 2, "unmatched_cost": 3.0}):
+        res = jm.solve_sparse_transport(edges, cost, supply, demand, **how)
+        twin = jm.solve_sparse_transport(edges, cost, supply, demand, method="xla", **how)
+        found += [jm.check_sparse_transport(edges, cost, supply, demand, res, **how), twin]
+    return found
+
+
 @case("solve_sparse_assignment", "check_sparse_assignment", inputs=sparse_costs)
 def on_edges(edges, cost):
     found, res = [], None

@@ -140,10 +140,23 @@ def _graphs(rng: np.random.Generator) -> dict[str, Case]:
     graph = jm.BipartiteGraph.from_edges([0, 0, 1, 2, 2], [0, 1, 0, 1, 6], (N, M))
     graph = jax.tree.map(np.asarray, graph)
     cost = rng.integers(0, 9, (B, 5)).astype(np.int32)
+    masses = [np.zeros((B, size), np.int32) for size in (N, M)]
+    for mass in masses:
+        mass[:, :2] = 1
+    plan = graph, cost, *masses
+    limited = partial(jm.solve_sparse_transport, limit=1, unmatched_cost=5)
     matching, found = jm.maximum_bipartite_matching(graph), jm.solve_sparse_assignment(graph, cost)
     return {
         "maximum_bipartite_matching": Case(jm.maximum_bipartite_matching, (graph,), _GRAPH),
         "check_matching": Case(jm.check_matching, (graph, matching), _GRAPH),
+        "solve_sparse_transport": Case(jm.solve_sparse_transport, plan, _GRAPH),
+        "check_sparse_transport": Case(
+            jm.check_sparse_transport, (*plan, jm.solve_sparse_transport(*plan)), _GRAPH
+        ),
+        "limited transport": Case(limited, plan, _GRAPH),
+        "partial transport on edges": Case(
+            partial(jm.solve_sparse_transport, partial=2), plan, _GRAPH
+        ),
         "solve_sparse_assignment": Case(jm.solve_sparse_assignment, (graph, cost), _GRAPH),
         "check_sparse_assignment": Case(jm.check_sparse_assignment, (graph, cost, found), _GRAPH),
     }
