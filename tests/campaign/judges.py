@@ -59,7 +59,7 @@ def _minima(problem: Any, batch: Batch) -> None:
             problem.allowed[k].add(Status.INFEASIBLE)
 
 
-def _each(one: Callable[[Batch, Any, int, bool], None]) -> Judge:
+def each(one: Callable[[Batch, Any, int, bool], None]) -> Judge:
     """Of a function that asserts what must be true of one problem."""
 
     def every(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
@@ -99,7 +99,7 @@ def _sums_are_exact(cost: np.ndarray, dtype: np.dtype) -> bool:
     return bool((x == np.round(x)).all() and (np.abs(x) * len(cost) < most).all())
 
 
-@_each
+@each
 def k_best(batch: Batch, res: Any, k: int, twin: bool) -> None:
     cost, maximize = batch.arrays["cost"][k], batch.sign < 0
     if _invalid_cost(batch, k):
@@ -115,7 +115,7 @@ def k_best(batch: Batch, res: Any, k: int, twin: bool) -> None:
     k_best_truth.assert_true(cost, res, maximize=maximize, **_masks(batch, k))
 
 
-@_each
+@each
 def bottleneck(batch: Batch, res: Any, k: int, twin: bool) -> None:
     cost, maximize, masks = batch.arrays["cost"][k], batch.sign < 0, _masks(batch, k)
     if _invalid_cost(batch, k):
@@ -161,7 +161,7 @@ def matching(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
     return wrong
 
 
-@_each
+@each
 def transport(batch: Batch, res: Any, k: int, twin: bool) -> None:
     one = {name: x[k] for name, x in batch.arrays.items() if name not in ("x", "y", "cost")}
     cost, a, b = costs_of(batch)[k], one.pop("supply"), one.pop("demand")
@@ -198,7 +198,7 @@ def _invalid_capacity(x: np.ndarray) -> bool:
     return bool((np.isnan(x) | (x < 0)).any())
 
 
-@_each
+@each
 def flow(batch: Batch, res: Any, k: int, twin: bool) -> None:
     capacity, known = batch.arrays["capacity"][k], {x: y[k] for x, y in batch.known.items()}
     if known.get("hurt", False):
@@ -220,7 +220,7 @@ def cut_near_the_sink(batch: Batch, res: Any, twin: bool) -> dict[int, str]:
     return flow(dataclasses.replace(batch, known=known), res, twin)
 
 
-@_each
+@each
 def cut(batch: Batch, res: Any, k: int, twin: bool) -> None:
     names = ("source_capacity", "sink_capacity", "pairwise")
     given = [batch.arrays[name][k] for name in names]

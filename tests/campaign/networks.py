@@ -32,7 +32,7 @@ def flow(traced: bool = False, layout: str = "csr", **options: Any) -> Callable[
         network, last = network_of(batch.options["edges"], layout), batch.options["edges"][2] - 1
         capacity = batch.arrays["capacity"]
         if "hurt" in batch.known:
-            network = _malformed(network, batch)
+            network = malformed(network, batch, _ARRAYS)
         with x64(batch.wide):
             if traced:
                 program = _flow_program(last, tuple(sorted(options.items())))
@@ -67,13 +67,15 @@ def as_flow(batch: Batch, found: Any) -> Any:
     return back.replace(value=found.value, source_side=side, status=found.status)
 
 
-def _malformed(network: jm.FlowNetwork, batch: Batch) -> jm.FlowNetwork:
-    """One network for each problem, of which some have a number out of range."""
+_ARRAYS = ("arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
+
+
+def malformed(network: jm.FlowNetwork, batch: Batch, names: tuple[str, ...]) -> jm.FlowNetwork:
+    """One network for each problem, of which some have a number out of range in these arrays."""
     copies = {
         name: np.tile(x, (batch.count, 1)) for name, x in vars(network).items() if name != "layout"
     }
     values = [-1, -(2**31), 2**31 - 1, 2**16]
-    names = ("arc_ptr", "arc_head", "arc_partner", "edge_ptr", "arc_edge")
     for k in np.flatnonzero(batch.known["hurt"]):
         where = int(batch.known["where"][k])
         x = copies[names[where % len(names)]]

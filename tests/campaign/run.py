@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from campaign import graphs, learners, options, problems
+from campaign import graphs, learners, options, priced_networks, problems
 from campaign.calls import Solver
 from campaign.elsewhere import by_portable_instructions
 from campaign.exactly import flat
@@ -22,7 +22,7 @@ from jaxmatch import Status
 
 _ONE_IN_PORTABLE = 8  # batches that another process solves as well
 _GENERATORS = problems.GENERATORS | graphs.GENERATORS | options.GENERATORS
-_GENERATORS |= {"neighbours": learners.neighbours}
+_GENERATORS |= priced_networks.GENERATORS | {"neighbours": learners.neighbours}
 
 
 def drawn(kind: Kind, solver: Solver) -> Batch:

@@ -11,7 +11,7 @@ import numpy as np
 from helpers import to_numpy, x64
 
 import jaxmatch as jm
-from campaign import checks, derivatives, judges, learners, networks, options
+from campaign import checks, derivatives, judges, learners, networks, options, priced_networks
 from campaign.calls import (
     ALL,
     WIDER,
@@ -174,7 +174,7 @@ def _table() -> dict[str, Solver]:
         "matching/xla": Solver("matching", call(bipartite_matching, True, method="xla"),
                                judges.matching, ("int32",), compiled=True, **no_numbers),
     }  # fmt: skip
-    table |= options.solvers()
+    table |= options.solvers() | priced_networks.solvers()
     for name, solver in table.items():
         portable = not solver.compiled
         traced = name in _DIVISIBLE

@@ -18,6 +18,7 @@ CALLED = {
         "check_flow": "flow checked",
         "check_grid_cut": "grid cut checked",
         "check_matching": "matching checked",
+        "check_minimum_cost_flow": "minimum cost flow checked",
         "check_minimum_cut": "minimum cut checked",
         "check_sparse_assignment": "sparse checked",
         "check_transport": "transport checked",
@@ -28,6 +29,7 @@ CALLED = {
         "maximum_bipartite_matching": "matching/auto",
         "maximum_flow": "flow/auto",
         "min_weight_full_bipartite_matching": "as scipy's sparse",
+        "minimum_cost_flow": "minimum cost flow/auto",
         "minimum_cut": "minimum cut",
         "solve_assignment": "assignment",
         "solve_capacitated_assignment": "capacities",
@@ -74,9 +76,7 @@ NOT_CALLED = {
     | {"stepping"}
     # Its proof is of the first assignment alone, and refuses some lists near the limits of float32.
     | {"check_k_best"}
-    # Hostile problems are in min_cost_flow/test_min_cost_flow_extremes.py.
-    | {"check_minimum_cost_flow", "minimum_cost_flow"}
-    # The same native target.
+    # They call the native target of minimum_cost_flow.
     | {"check_sparse_transport", "solve_sparse_transport"}
     # What results, checks and graphs are.
     | {"Assignment", "AssignmentCheck", "BipartiteGraph", "BottleneckAssignment",

@@ -1,0 +1,338 @@
+"""Minimum-cost flows in rational arithmetic: no rounding, no JAX, no solver's code."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from exact import as_fraction, is_rounded, shown
+
+from jaxmatch import Status
+
+
+Numbers = list[Fraction]
+_MOST = 1 << 60  # of integers that can flow
+
+
+class Truth:
+    """One problem in fractions. Edges without a limit have the capacity None; forbidden edges,
+    which carry nothing, are between 0 and 0."""
+
+    def __init__(
+        self,
+        senders: Any,
+        receivers: Any,
+        capacity: Any,
+        cost: Any,
+        supply: Any,
+        lower: Any = None,
+    ):
+        capacity, cost, supply = (np.asarray(x) for x in (capacity, cost, supply))
+        lower = np.zeros_like(capacity) if lower is None else np.asarray(lower)
+        self.n, self.is_whole = len(supply), capacity.dtype.kind == "i"
+        self.tail, self.head = np.asarray(senders).tolist(), np.asarray(receivers).tolist()
+        price, least, most, mass = (x.astype(float) for x in (cost, lower, capacity, supply))
+        closed = price == np.inf
+        endless = capacity == (np.iinfo(capacity.dtype).max if self.is_whole else np.inf)
+        bad_limits = ~np.isfinite(least) | ~(lower <= capacity)
+        bad_limits |= closed & ~((lower <= 0) & (capacity >= 0))
+        self.invalid: Status | None = None
+        if not all(0 <= u < self.n for u in (*self.tail, *self.head)):
+            self.invalid = Status.INVALID_GRAPH
+        elif (np.isnan(price) | (price == -np.inf)).any():
+            self.invalid = Status.INVALID_COST
+        elif (bad_limits | np.isnan(most)).any():
+            self.invalid = Status.INVALID_CAPACITY
+        elif not np.isfinite(mass).all():
+            self.invalid = Status.INVALID_MASS
+        if self.invalid is not None:
+            return
+        zero = Fraction(0)
+        self.closed = closed.tolist()
+        self.cost = [zero if x else as_fraction(c) for c, x in zip(cost, closed, strict=True)]
+        self.lower = [zero if x else as_fraction(c) for c, x in zip(lower, closed, strict=True)]
+        self.capacity: list[Fraction | None] = [
+            zero if no else None if open_ else as_fraction(c)
+            for c, no, open_ in zip(capacity, closed, endless, strict=True)
+        ]
+        self.supply = [as_fraction(b) for b in supply]
+        self.by_cost, self.by_mass = (
+            math.lcm(*(x.denominator for x in every if x is not None))
+            for every in (self.cost, (*self.capacity, *self.lower, *self.supply))
+        )
+
+    def left(self) -> Fraction:
+        """What supplies miss a sum of 0 by."""
+        return abs(sum(self.supply, Fraction(0)))
+
+    def greater_sum(self) -> Fraction:
+        """Of all supplies, or of all demands."""
+        more = sum((b for b in self.supply if b > 0), Fraction(0))
+        return max(more, more - sum(self.supply))
+
+    def net(self, flow: Numbers) -> Numbers:
+        """For each node what leaves it minus what enters it."""
+        found = [Fraction(0)] * self.n
+        for u, v, x in zip(self.tail, self.head, flow, strict=True):
+            found[u] += x
+            found[v] -= x
+        return found
+
+    def can_flow(self) -> Fraction:
+        """At least what any flow of least cost carries above the lower bound of an edge."""
+        after = [b - x for b, x in zip(self.supply, self.net(self.lower), strict=True)]
+        limits = [
+            c - low for c, low in zip(self.capacity, self.lower, strict=True) if c is not None
+        ]
+        return sum((abs(b) for b in after), Fraction(0)) + sum(limits, Fraction(0))
+
+    def has_cycle(self) -> bool:
+        """Whether a cycle of negative cost has no limit."""
+        edges = [
+            (u, v, c) for u, v, c, most in zip(self.tail, self.head, self.cost, self.capacity,
+                                               strict=True) if most is None
+        ]  # fmt: skip
+        price = [Fraction(0)] * self.n
+        for _ in range(self.n + 1):
+            changed = False
+            for u, v, c in edges:
+                if price[u] + c < price[v]:
+                    price[v], changed = price[u] + c, True
+            if not changed:
+                return False
+        return True
+
+    def optimum(self, supply: Numbers | None = None, slack: Fraction | int = 0) -> Fraction | None:
+        """The least cost to send these supplies, which sum to 0, None if no flow can: bounds of
+        edges are wider by `slack`. No cycle without a limit may have negative cost."""
+        given = self.supply if supply is None else supply
+        unit = math.lcm(self.by_mass, Fraction(slack).denominator,
+                        *(b.denominator for b in given))  # fmt: skip
+        whole = [int((low - slack) * unit) for low in self.lower]
+        limits = [None if c is None else int((c + slack) * unit) for c in self.capacity]
+        room = [None if c is None else c - low for c, low in zip(limits, whole, strict=True)]
+        cost = [int(c * self.by_cost) for c in self.cost]
+        excess = [int(b * unit) for b in given]
+        for u, v, low in zip(self.tail, self.head, whole, strict=True):
+            excess[u] -= low
+            excess[v] += low
+        assert sum(excess) == 0, "supplies that do not sum to 0"
+        # No flow of least cost exceeds what all supplies and all cycles carry.
+        most = sum(max(b, 0) for b in excess) + sum(r for r in room if r is not None)
+        above = _least_flow((self.tail, self.head, [most if r is None else r for r in room], cost),
+                            excess)  # fmt: skip
+        if above is None:
+            return None
+        total = sum(c * (low + x) for c, low, x in zip(cost, whole, above, strict=True))
+        return Fraction(total, unit * self.by_cost)
+
+    def is_feasible(self, slack: Fraction | int = 0) -> bool:
+        free = [Fraction(0)] * len(self.cost)
+        cost, self.cost = self.cost, free
+        try:
+            return self.optimum(slack=slack) is not None
+        finally:
+            self.cost = cost
+
+    def potentials_fit(self, most: int) -> bool:
+        """Whether integer potentials surely do."""
+        return self.n * max(map(abs, self.cost), default=Fraction(0)) <= most
+
+    # What proofs say
+
+    def paid(self, flow: Numbers) -> Numbers:
+        return [c * x for c, x in zip(self.cost, flow, strict=True)]
+
+    def assert_within(self, flow: Numbers) -> None:
+        for k, (low, x, most) in enumerate(zip(self.lower, flow, self.capacity, strict=True)):
+            assert low <= x and (most is None or x <= most), f"flow[{k}] is {shown(x)}"
+
+    def error(self, flow: Numbers) -> Fraction:
+        """How much it costs above the optimum of the supplies that it sends."""
+        least = self.optimum(self.net(flow))
+        assert least is not None
+        return sum(self.paid(flow), Fraction(0)) - least
+
+    def assert_conserved(self, flow: Numbers, dtype: Any, tolerance: float) -> None:
+        """At each node up to the rounding of numbers, and of those that supplies of parts of the
+        network miss a sum of 0 by: `tolerance` relative to the greater sum."""
+        sent = self.net(flow)
+        off = [abs(x - b) for x, b in zip(sent, self.supply, strict=True)]
+        if self.is_whole:
+            assert not any(off), f"{sent} leaves, not {self.supply}"
+            return
+        eps, least = (Fraction(float(getattr(np.finfo(dtype), x))) for x in
+                      ("eps", "smallest_subnormal"))  # fmt: skip
+        around = [abs(b) for b in self.supply]
+        degree = [2] * self.n
+        for u, v, x in zip(self.tail, self.head, flow, strict=True):
+            for node in (u, v):
+                around[node] += abs(x)
+                degree[node] += 1
+        total = sum(map(abs, (*flow, *self.supply)), Fraction(0))
+        beyond = Fraction(0)
+        for x, size, count in zip(off, around, degree, strict=True):
+            beyond += max(x - 4 * eps * size - count * (total / 2**57 + least), Fraction(0))
+        allowed = sum(map(abs, self._left_of_parts()), Fraction(0))
+        if self.left() <= Fraction(tolerance) * self.greater_sum():
+            allowed = min(allowed, 4 * self.n * (Fraction(tolerance) * total + self.left()))
+        assert beyond <= 2 * allowed, f"the flow misses supplies by {shown(beyond)}"
+
+    def _left_of_parts(self) -> Numbers:
+        """What supplies miss a sum of 0 by in each part of the network that edges connect."""
+        part = list(range(self.n))
+        for _ in range(self.n):
+            for u, v in zip(self.tail, self.head, strict=True):
+                part[u] = part[v] = min(part[u], part[v])
+        return [
+            sum((b for b, x in zip(self.supply, part, strict=True) if x == k), Fraction(0))
+            for k in range(self.n)
+        ]
+
+    def assert_cut(self, side: np.ndarray) -> None:
+        """That more must leave these nodes than can."""
+        inside = side.tolist()
+        more = sum((b for b, x in zip(self.supply, inside, strict=True) if x), Fraction(0))
+        edges = zip(self.tail, self.head, self.lower, self.capacity, strict=True)
+        for u, v, low, most in edges:
+            if inside[u] and not inside[v]:
+                assert most is not None, "the cut has an edge without a limit"
+                more -= most
+            elif inside[v] and not inside[u]:
+                more += low
+        spare = max(sum(self.supply, Fraction(0)), Fraction(0))
+        assert more > spare, f"the cut lacks {shown(spare - more)}"
+
+    def assert_cycle(self, cycle: np.ndarray) -> None:
+        used = [Fraction(int(x)) for x in cycle]
+        assert any(used) and not any(self.net(used)), "no cycle"
+        for x, most in zip(used, self.capacity, strict=True):
+            assert not x or most is None, "the cycle has a limit"
+        cost = sum(self.paid(used), Fraction(0))
+        assert cost < 0, f"the cycle costs {shown(cost)}"
+
+
+def _least_flow(edges: tuple[Any, ...], excess: list[int]) -> list[int] | None:
+    """Of integers, None if there is none: fills edges of negative cost, and then goes along
+    shortest paths by Bellman and Ford."""
+    tail, head, room, cost = edges
+    flow = [r if c < 0 else 0 for r, c in zip(room, cost, strict=True)]
+    left = list(excess)
+    for u, v, x in zip(tail, head, flow, strict=True):
+        left[u] -= x
+        left[v] += x
+    while any(b > 0 for b in left):
+        far: list[int | None] = [0 if b > 0 else None for b in left]
+        before: list[tuple[int, int] | None] = [None] * len(left)
+        changed = True
+        while changed:
+            changed = False
+            for k, (u, v, r, c) in enumerate(zip(tail, head, room, cost, strict=True)):
+                for a, b, way in ((u, v, 1), (v, u, -1)):
+                    start, at = far[a], far[b]
+                    if start is None or (flow[k] == r if way > 0 else flow[k] == 0):
+                        continue
+                    if at is None or start + way * c < at:
+                        far[b], before[b], changed = start + way * c, (k, way), True
+        reached = [(x, u) for u, x in enumerate(far) if left[u] < 0 and x is not None]
+        if not reached:
+            return None
+        last = end = min(reached)[1]
+        path = []
+        while (step := before[end]) is not None:
+            path.append(step)
+            end = tail[step[0]] if step[1] > 0 else head[step[0]]
+        amount = min(left[end], -left[last])
+        amount = min([amount, *(room[k] - flow[k] if way > 0 else flow[k] for k, way in path)])
+        for k, way in path:
+            flow[k] += way * amount
+        left[end] -= amount
+        left[last] += amount
+    return flow
+
+
+# ---------------------------------------------------------------------------------------------
+# What must be true of a result
+
+
+def assert_failed(res: Any) -> None:
+    """All numbers are NaN, or −1."""
+    gap = () if res.status == Status.UNBALANCED else (res.gap,)
+    for x in (res.flow, res.cost, res.potential, *gap):
+        x = np.asarray(x)
+        assert (x == -1).all() if x.dtype.kind == "i" else np.isnan(x).all(), "no failure's fields"
+
+
+def assert_true(truth: Truth, res: Any, tolerance: float) -> None:
+    """Of a result as NumPy arrays. Supplies may miss a sum of 0 by `tolerance` of the greater
+    sum."""
+    status = Status(int(res.status))
+    assert bool(res.source_side.any()) == (status == Status.INFEASIBLE), "source_side"
+    assert bool(res.cycle.any()) == (status == Status.UNBOUNDED), "cycle"
+    if status != Status.OPTIMAL:
+        assert_failed(res)
+    expected = _statuses(truth, res, tolerance)
+    assert status in expected, f"status {status}, not {sorted(map(int, expected))}"
+    if status == Status.UNBALANCED:
+        gap, left = np.asarray(res.gap), truth.left()
+        right = is_rounded(gap, left, truth.greater_sum() * truth.n) if gap.dtype.kind == "f" else (
+            gap == left)  # fmt: skip
+        assert right, f"gap {gap}, but supplies miss a sum of 0 by {shown(left)}"
+    elif status == Status.INFEASIBLE:
+        truth.assert_cut(res.source_side)
+    elif status == Status.UNBOUNDED:
+        truth.assert_cycle(res.cycle)
+    elif status == Status.OPTIMAL:
+        _assert_optimal(truth, res, tolerance)
+
+
+def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
+    """Those that the problem may have; proofs decide among them where supplies do not quite sum to
+    0, or limits lack less than a rounding."""
+    if truth.invalid is not None:
+        return {truth.invalid}
+    found: set[Status] = set()
+    whole = np.asarray(res.cost).dtype.kind == "i"
+    most = int(np.iinfo(res.cost.dtype).max) if whole else 0
+    if truth.is_whole and truth.can_flow() + max(map(abs, truth.lower), default=0) >= _MOST:
+        found.add(Status.OVERFLOW)
+    if whole and not truth.potentials_fit(most):
+        found.add(Status.OVERFLOW)
+    allowed = Fraction(tolerance) * truth.greater_sum()
+    if truth.left() > allowed * Fraction(1 - 2**-40):
+        found.add(Status.UNBALANCED)
+    if truth.left() > allowed * Fraction(1 + 2**-40):
+        return found
+    without_limit = truth.has_cycle()
+    solved = {Status.UNBOUNDED if without_limit else Status.OPTIMAL}
+    if truth.left():
+        return found | solved | {Status.INFEASIBLE}
+    if not truth.is_feasible():
+        found.add(Status.INFEASIBLE)
+        if truth.is_whole or not truth.is_feasible(truth.can_flow() / 2**50):
+            return found
+    elif whole and not without_limit and abs(truth.optimum() or 0) > most:
+        return {Status.OVERFLOW}
+    return found | solved
+
+
+def _assert_optimal(truth: Truth, res: Any, tolerance: float) -> None:
+    assert np.isfinite(np.asarray(res.flow).astype(float)).all(), f"flow {res.flow}"
+    assert np.isfinite(np.asarray(res.potential).astype(float)).all(), f"potential {res.potential}"
+    assert res.gap >= 0, f"gap {res.gap}"
+    flow = [as_fraction(x) for x in res.flow]
+    truth.assert_within(flow)
+    truth.assert_conserved(flow, res.flow.dtype, tolerance)
+    error = truth.error(flow)
+    assert np.isinf(res.gap) or error <= as_fraction(res.gap), (
+        f"the flow costs {shown(error)} above the optimum, gap {res.gap}"
+    )
+    paid = truth.paid(flow)
+    total, size = sum(paid, Fraction(0)), sum(map(abs, paid), Fraction(0))
+    if np.asarray(res.cost).dtype.kind == "i":
+        assert res.cost == total and res.gap == 0, f"cost {res.cost}, not {total}"
+        return
+    lost = size + len(paid) * Fraction(2) ** (52 - 1074)  # products may be denormal
+    assert is_rounded(np.asarray(res.cost), total, lost), f"cost {res.cost}, not {shown(total)}"
