@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -194,10 +195,10 @@ def proved(batch: Batch, res: Proved, k: int, twin: bool) -> None:
     proofs = bool(found.optimal), bool(found.infeasible), bool(found.unbounded)
     expected = Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED
     assert proofs == tuple(status == x for x in expected), f"status {status}, check {proofs}"
-    assert_checked(truth, res.result, found, tolerance)
+    assert_checked(truth, res.result, found)
 
 
-def assert_checked(truth: Truth, res: Any, found: Any, tolerance: float) -> None:
+def assert_checked(truth: Truth, res: Any, found: Any) -> None:
     """That the check proves nothing that is wrong, of any result."""
     if truth.invalid is not None:
         proofs = found.valid, found.optimal, found.infeasible, found.unbounded
@@ -212,7 +213,9 @@ def assert_checked(truth: Truth, res: Any, found: Any, tolerance: float) -> None
         return
     exact = [min_cost_flow_truth.as_fraction(x) for x in res.flow]
     truth.assert_within(exact)
-    truth.assert_conserved(exact, res.flow.dtype, tolerance)
+    total = sum(map(abs, (*exact, *truth.supply)), Fraction(0))
+    bits = 27 if res.flow.dtype == np.float32 else 57  # twice what is documented
+    truth.assert_conserved(exact, total / 2**bits, res.flow.dtype)
     if np.isfinite(found.gap) and not truth.has_cycle():
         error, gap = truth.error(exact), min_cost_flow_truth.as_fraction(found.gap)
         assert error <= gap, f"the check's gap is {found.gap}, not {float(error)}"
@@ -229,7 +232,7 @@ def checked(batch: Batch, res: Proved, twin: bool) -> dict[int, str]:
 
 @judges.each
 def _of_others(batch: Batch, res: Proved, k: int, twin: bool) -> None:
-    assert_checked(_truth(batch, k), res.result, res.check, _tolerance(batch))
+    assert_checked(_truth(batch, k), res.result, res.check)
 
 
 def _flows(batch: Batch, res: Any) -> dict[str, np.ndarray]:

@@ -155,9 +155,9 @@ class Truth:
         assert least is not None
         return sum(self.paid(flow), Fraction(0)) - least
 
-    def assert_conserved(self, flow: Numbers, dtype: Any, tolerance: float) -> None:
-        """At each node up to the rounding of numbers, and of those that supplies of parts of the
-        network miss a sum of 0 by: `tolerance` relative to the greater sum."""
+    def assert_conserved(self, flow: Numbers, grid: Fraction | int, dtype: Any) -> None:
+        """At each node up to the rounding of numbers to the dtype and of those beside it to a grid,
+        and of what supplies of parts of the network miss a sum of 0 by."""
         sent = self.net(flow)
         off = [abs(x - b) for x, b in zip(sent, self.supply, strict=True)]
         if self.is_whole:
@@ -165,31 +165,32 @@ class Truth:
             return
         eps, least = (Fraction(float(getattr(np.finfo(dtype), x))) for x in
                       ("eps", "smallest_subnormal"))  # fmt: skip
-        around = [abs(b) for b in self.supply]
-        degree = [2] * self.n
+        through, degree = [abs(b) for b in self.supply], [2] * self.n
         for u, v, x in zip(self.tail, self.head, flow, strict=True):
             for node in (u, v):
-                around[node] += abs(x)
+                through[node] += abs(x)
                 degree[node] += 1
-        total = sum(map(abs, (*flow, *self.supply)), Fraction(0))
         beyond = Fraction(0)
-        for x, size, count in zip(off, around, degree, strict=True):
-            beyond += max(x - 4 * eps * size - count * (total / 2**57 + least), Fraction(0))
-        allowed = sum(map(abs, self._left_of_parts()), Fraction(0))
-        if self.left() <= Fraction(tolerance) * self.greater_sum():
-            allowed = min(allowed, 4 * self.n * (Fraction(tolerance) * total + self.left()))
-        assert beyond <= 2 * allowed, f"the flow misses supplies by {shown(beyond)}"
+        for x, size, count in zip(off, through, degree, strict=True):
+            beyond += max(x - 4 * eps * size - count * (grid + least), Fraction(0))
+        allowed = 2 * sum(map(abs, self.left_of_parts())) + 2 * self.n * eps * self.all_supplies()
+        assert beyond <= allowed, f"the flow misses supplies by {shown(beyond)}"
 
-    def _left_of_parts(self) -> Numbers:
+    def all_supplies(self) -> Fraction:
+        """Also those that lower bounds are."""
+        return sum(map(abs, (*self.supply, *self.lower, *self.lower)), Fraction(0))
+
+    def left_of_parts(self) -> Numbers:
         """What supplies miss a sum of 0 by in each part of the network that edges connect."""
         part = list(range(self.n))
         for _ in range(self.n):
             for u, v in zip(self.tail, self.head, strict=True):
                 part[u] = part[v] = min(part[u], part[v])
-        return [
-            sum((b for b, x in zip(self.supply, part, strict=True) if x == k), Fraction(0))
-            for k in range(self.n)
-        ]
+        given = zip(self.supply, part, strict=True)
+        found = [Fraction(0)] * self.n
+        for b, k in given:
+            found[k] += b
+        return found
 
     def assert_cut(self, side: np.ndarray) -> None:
         """That more must leave these nodes than can."""
@@ -285,7 +286,7 @@ def assert_true(truth: Truth, res: Any, tolerance: float) -> None:
     elif status == Status.UNBOUNDED:
         truth.assert_cycle(res.cycle)
     elif status == Status.OPTIMAL:
-        _assert_optimal(truth, res, tolerance)
+        _assert_optimal(truth, res)
 
 
 def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
@@ -307,7 +308,8 @@ def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
         return found
     without_limit = truth.has_cycle()
     solved = {Status.UNBOUNDED if without_limit else Status.OPTIMAL}
-    if truth.left():
+    parts = list(map(abs, truth.left_of_parts()))
+    if any(parts) and max(parts) <= allowed * Fraction(1 + 2**-40):
         return found | solved | {Status.INFEASIBLE}
     if not truth.is_feasible():
         found.add(Status.INFEASIBLE)
@@ -318,13 +320,14 @@ def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
     return found | solved
 
 
-def _assert_optimal(truth: Truth, res: Any, tolerance: float) -> None:
+def _assert_optimal(truth: Truth, res: Any) -> None:
     assert np.isfinite(np.asarray(res.flow).astype(float)).all(), f"flow {res.flow}"
     assert np.isfinite(np.asarray(res.potential).astype(float)).all(), f"potential {res.potential}"
     assert res.gap >= 0, f"gap {res.gap}"
     flow = [as_fraction(x) for x in res.flow]
     truth.assert_within(flow)
-    truth.assert_conserved(flow, res.flow.dtype, tolerance)
+    reach = truth.can_flow() + max(map(abs, truth.lower), default=Fraction(0))
+    truth.assert_conserved(flow, reach / 2**58, res.flow.dtype)
     error = truth.error(flow)
     assert np.isinf(res.gap) or error <= as_fraction(res.gap), (
         f"the flow costs {shown(error)} above the optimum, gap {res.gap}"
