@@ -42,6 +42,7 @@ _GAPS = "tests/assignment/test_assignment_extremes.py tests/assignment/test_assi
 _ASSIGNMENT = "tests/emulation/test_assignment_emulated.py"
 _MATCHING = "tests/emulation/test_matching_emulated.py"
 _FLOW = "tests/emulation/test_flow_emulated.py"
+_MIN_COST_FLOW = "tests/min_cost_flow"
 _GRID_CUT = "tests/emulation/test_grid_cut_emulated.py"
 _K_BEST = "tests/emulation/test_k_best_emulated.py"
 _PERTURBED = "tests/learning/test_perturbed_assignment.py"
@@ -106,6 +107,42 @@ FAULTS = {
         "side[v] = g.excess[v] > 0 || v == p.source;",
         "side[v] = v == p.source;",
         "tests/flow/test_flow_known.py tests/flow/test_flow.py",
+    ),
+    "min-cost-flow-prices-against-the-pivot": Fault(
+        "ffi/min_cost_flow/network_simplex.h",
+        "shift(from, -more);",
+        "shift(from, more);",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow.py",
+    ),
+    "min-cost-flow-supplies-without-lower-bounds": Fault(
+        "ffi/min_cost_flow/mass_units.h",
+        "to = int64_t(uint64_t(to) + uint64_t(out.lower[e]));",
+        "",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_extremes.py",
+    ),
+    "min-cost-flow-gap-of-flows": Fault(
+        "ffi/min_cost_flow/finish.h",
+        "if (reduced > 0) gap += reduced * (x - least);",
+        "",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow.py",
+    ),
+    "min-cost-flow-rounded-prices": Fault(
+        "ffi/min_cost_flow/cost_units.h",
+        "is_coarse_exact_ = coarse_ <= least_bit;",
+        "is_coarse_exact_ = true;",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_extremes.py",
+    ),
+    "min-cost-flow-unbounded-before-infeasible": Fault(
+        "ffi/min_cost_flow/solve.h",
+        "const Next next = write_if_infeasible(masses, is_low, flow);",
+        "const Next next = Next::kWithMoreLimits;",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_status.py",
+    ),
+    "min-cost-flow-scaling-forgets-loops": Fault(
+        "ffi/min_cost_flow/cpu/cost_scaling.h",
+        "const int64_t of_loop = g_.cost[e] < 0 ? g_.capacity[e] : 0;",
+        "const int64_t of_loop = 0;",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_extremes.py",
     ),
     "matching-cover-of-free-columns": Fault(
         "ffi/matching/cpu/cover.h",
@@ -295,6 +332,12 @@ FAULTS = {
         "capacity",
         "tests/flow/test_flow_check.py",
     ),
+    "check-min-cost-flow-cut-of-equal-sums": Fault(
+        "jaxmatch/_min_cost_flow/check.py",
+        "return side.any() & (more > spare)",
+        "return side.any() & (more >= spare)",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_check.py",
+    ),
     "check-matching-of-padding": Fault(
         "jaxmatch/_matching/check.py",
         "touched = ~exists | result.row_cover[row]",
@@ -313,6 +356,12 @@ FAULTS = {
         "alone &= problem.row_mask",
         "alone &= True",
         "tests/assignment/test_gradients.py",
+    ),
+    "gradient-of-edges-below-their-capacity": Fault(
+        "jaxmatch/_min_cost_flow/solve.py",
+        "full = usable & (solution.flow == capacity)",
+        "full = usable",
+        f"{_MIN_COST_FLOW}/test_min_cost_flow_grad.py",
     ),
     "perturbed-scale-of-others": Fault(
         "jaxmatch/estimators/_linear.py",
