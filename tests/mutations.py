@@ -117,7 +117,7 @@ FAULTS = {
     "min-cost-flow-supplies-without-lower-bounds": Fault(
         "ffi/min_cost_flow/mass_units.h",
         "to = int64_t(uint64_t(to) + uint64_t(out.lower[e]));",
-        "",
+        "to = int64_t(uint64_t(to) - uint64_t(out.lower[e]));",
         f"{_MIN_COST_FLOW}/test_min_cost_flow_extremes.py",
     ),
     "min-cost-flow-gap-of-flows": Fault(

@@ -64,6 +64,19 @@ def _batches(rng: np.random.Generator) -> Iterator[Problem]:
     network = _of_numpy(jm.FlowNetwork.from_edges(tail, head, 40))
     capacity = rng.integers(0, 9, (100, 200), np.int32)
     yield "a batch of flows", lambda: jm.maximum_flow(network, capacity, 0, 39)
+    given = _priced(rng, tail, head, 40, (100, 200))
+    yield "a batch of minimum-cost flows", lambda: jm.minimum_cost_flow(network, *given)
+
+
+def _priced(
+    rng: np.random.Generator, tail: np.ndarray, head: np.ndarray, n: int, shape: tuple[int, ...]
+) -> list[np.ndarray]:
+    """Capacities of one unit and of more, costs, and supplies that they can carry."""
+    capacity = np.where(rng.random(shape) < 0.5, 1, rng.integers(0, 100, shape))
+    flow, supply = rng.integers(0, capacity + 1), np.zeros((*shape[:-1], n), int)
+    for node, sign in ((tail, 1), (head, -1)):
+        np.add.at(supply, (..., node), sign * flow)
+    return [x.astype(np.int32) for x in (capacity, rng.integers(-9, 99, shape), supply)]
 
 
 def _images(rng: np.random.Generator) -> Iterator[Problem]:
@@ -87,6 +100,10 @@ def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     for method in ("auto", "augment", "pseudoflow"):
         yield f"{method}, {n} nodes", lambda m=method: jm.maximum_flow(
             network, capacity, 0, n - 1, method=m)  # fmt: skip
+    given = _priced(rng, tail, head, n, capacity.shape)
+    for method in ("network_simplex", "cost_scaling"):
+        yield f"{method}, {n} nodes", lambda m=method: jm.minimum_cost_flow(
+            network, *given, method=m)  # fmt: skip
     rows, cols = rng.integers(0, n, (2, 8 * n))
     graph = _of_numpy(jm.BipartiteGraph.from_edges(rows, cols, (n, n)))
     weight, leave = rng.random(graph.row_ind.shape[-1], np.float32), np.full(n, 0.6, np.float32)
