@@ -60,6 +60,15 @@ def _on_network(function: Callable[..., Any], **options: Any) -> Callable[[Batch
     return solve
 
 
+def _on_priced_network(**options: Any) -> Callable[[Batch], Any]:
+    def solve(batch: Batch) -> Any:
+        tail, head, nodes = (batch.arrays[x][0] for x in ("tail", "head", "nodes"))
+        network = to_numpy(jm.FlowNetwork.from_edges(tail, head, int(nodes)))
+        return _call(partial(jm.minimum_cost_flow, network), **options)(batch)
+
+    return solve
+
+
 def _on_points(**options: Any) -> Callable[[Batch], Any]:
     def solve(batch: Batch) -> Any:
         found = [
@@ -94,6 +103,10 @@ def _table() -> dict[str, Solver]:
     for method in ("auto", "augment", "pseudoflow"):
         solve = _on_network(jm.maximum_flow, method=method)
         table[f"flow/{method}"] = Solver("flow", solve, WIDE)
+    for method in ("auto", "cost_scaling"):
+        solve = _on_priced_network(method=method)
+        table[f"minimum cost flow/{method}"] = Solver("costs of edges", solve)
+        table[f"minimum cost flow/masses/{method}"] = Solver("masses of edges", solve, WIDE)
     program: dict[str, Any] = {"compiled": True}
     for metric in ("sqeuclidean", "euclidean", "l1"):
         for method in ("auto", "core"):
@@ -115,6 +128,7 @@ def _table() -> dict[str, Solver]:
         "transport": ("transport", _call(transport, True, method="xla")),
         "grid cut": ("grid of the twin", _call(jm.grid_cut, True, method="xla")),
         "flow": ("flow", _on_network(jm.maximum_flow, traced=True, method="xla")),
+        "minimum cost flow": ("costs of edges", _on_priced_network(traced=True, method="xla")),
     }
     for name, (subject, solve) in twins.items():
         table[f"{name}/xla"] = Solver(subject, solve, WIDE, **program, twin=True)

@@ -139,6 +139,59 @@ def _grid(dtype: str, power: np.ndarray) -> Batches:
     yield at_every_power(dtype, each, power)
 
 
+def _priced_network(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Ends of edges, and capacities and supplies of 8 problems that have a flow."""
+    rng = np.random.default_rng(seed)
+    tail, head = rng.integers(0, 6, (2, 18))
+    flow = rng.integers(0, 3, (8, 18))
+    supply = np.zeros((8, 6), int)
+    for node, sign in ((tail, 1), (head, -1)):
+        np.add.at(supply, (slice(None), node), sign * flow)
+    ends = {"tail": np.tile(tail, (8, 1)), "head": np.tile(head, (8, 1)), "nodes": np.full(8, 6)}
+    return ends, flow + rng.integers(0, 3, flow.shape), supply
+
+
+def _costs_of_edges(dtype: str, power: np.ndarray) -> Batches:
+    ends, capacity, supply = _priced_network(5)
+    masses = {"capacity": capacity.astype(np.int32), "supply": supply.astype(np.int32)}
+    yield at_every_power(dtype, {"cost": bases(18, 1)[..., 0]}, power, **masses, **ends)
+
+
+def _masses_of_edges(dtype: str, power: np.ndarray) -> Batches:
+    """Multiples of a power of two, without rounding."""
+    ends, capacity, supply = _priced_network(6)
+    given = {"capacity": capacity / 32, "supply": supply / 32}
+    power = power[(power >= power.min() + 5) | (power > 4 if dtype in INTEGERS else False)]
+    cost = bases(18, 1)[..., 0]
+    yield at_every_power(dtype, given, power, cost=cost, **ends)
+
+
+def _too_dear(problem: truths.Problem) -> Status | None:
+    """Integers that the cost does not fit."""
+    if problem["cost"].dtype.kind != "i":
+        return None
+    best = truths.PricedNetwork(problem).optimum
+    most = np.iinfo(problem["cost"].dtype).max
+    return Status.OVERFLOW if best is not None and abs(best) > most else None
+
+
+def _potentials_too_great(problem: truths.Problem) -> Status | None:
+    cost = problem["cost"]
+    if cost.dtype.kind != "i":
+        return None
+    size = problem["supply"].size * greatest(problem, "cost")
+    return Status.OVERFLOW if size > np.iinfo(cost.dtype).max else None
+
+
+def _too_much_to_send(problem: truths.Problem) -> Status | None:
+    """All that can flow: positive supplies, and capacities of edges of negative cost."""
+    capacity, supply = (problem[x].astype(object) for x in ("capacity", "supply"))
+    if problem["supply"].dtype.kind != "i":
+        return None
+    much = supply[supply > 0].sum() + capacity[problem["cost"] < 0].sum()
+    return Status.OVERFLOW if much >= 1 << 60 else None
+
+
 def _too_much_flow(problem: truths.Problem) -> Status | None:
     """At source and sink 2^61, or 2^59 in a grid, or a value that its 64 bits do not hold."""
     if "capacity" in problem:
@@ -197,6 +250,10 @@ SUBJECTS = {
         truths.Transport, _of_transport, **_PLAN),
     "masses": Subject(_scaled_masses, truths.ScaledMasses, _too_much_mass, underflow=12,
                       **_PLAN),
+    "costs of edges": Subject(_costs_of_edges, truths.PricedNetwork, _too_dear,
+                              may=_potentials_too_great, solution=("flow",)),
+    "masses of edges": Subject(_masses_of_edges, truths.ScaledPricedNetwork, _too_much_to_send,
+                               solution=("flow",), underflow=18),
     "flow": Subject(_network, truths.Cut, **_CUT),
     "grid": Subject(_grid, truths.GridCut, **_CUT | {"digits": 52}),
     "grid of the twin": Subject(

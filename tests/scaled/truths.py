@@ -12,6 +12,7 @@ import numpy as np
 from exact import as_fraction
 from grid_cut_helpers import arcs_of
 from helpers import exact_optimum
+from min_cost_flow_truth import Truth as FlowTruth
 from transport_truth import Truth as TransportTruth
 
 from jaxmatch import Status
@@ -132,6 +133,25 @@ class Capacities(Transport):
         super().__init__(
             {"cost": problem["cost"], "supply": supply, "demand": demand, "partial": moved}
         )
+
+
+class PricedNetwork(Truth):
+    """Flows of least cost, of edges from `tail` to `head`."""
+
+    def best(self) -> Fraction | None:
+        x = self.problem
+        self.truth = FlowTruth(x["tail"], x["head"], x["capacity"], x["cost"], x["supply"])
+        return self.truth.optimum()
+
+    def paid(self, one: Solution, exponent: int) -> list[Fraction]:
+        return [sum(self.truth.paid([as_fraction(x) for x in one["flow"]]), Fraction(0))]
+
+
+class ScaledPricedNetwork(PricedNetwork):
+    """With masses that are scaled."""
+
+    def paid(self, one: Solution, exponent: int) -> list[Fraction]:
+        return [x / Fraction(2) ** exponent for x in super().paid(one, exponent)]
 
 
 @lru_cache
