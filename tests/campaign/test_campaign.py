@@ -146,6 +146,33 @@ def test_wrong_losses_and_estimators_among_hostile_problems_are_found(name, fiel
     assert 2 in wrong and wrong[2].startswith({"value": "value", "gradient": "derivative"}[field])
 
 
+WRONG_FLOWS = {
+    "flow": (lambda x: x + 1, "flow["),
+    "cost": (lambda x: x + 1, "cost"),
+    "status": (lambda x: 0 * x + 3, "no failure's fields"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_FLOWS)
+def test_wrong_flows_of_least_cost_are_found(what):
+    one, (change, reason) = SOLVERS["minimum cost flow/auto"], WRONG_FLOWS[what]
+
+    def solve(batch):
+        found = one.solve(batch)
+        own = {what: change(getattr(found.result, what))}
+        return found._replace(result=found.result.replace(**own))
+
+    for seed in range(100):  # a batch of more than loops, some of which has an optimum
+        kind = Kind("minimum cost flow/auto", "small", "int32", seed, 8)
+        batch, res, wrong = attempt(kind)
+        solved = np.flatnonzero(res.status == 0)
+        if len({*batch.options["edges"][0], *batch.options["edges"][1]}) > 3 and solved.size:
+            break
+    assert not wrong
+    wrong = attempt(kind, {kind.solver: dataclasses.replace(one, solve=solve)})[2]
+    assert any(reason in wrong.get(int(k), "") for k in solved)
+
+
 @pytest.mark.parametrize("name", ["flow", "matching", "grid cut"])
 def test_checks_that_prove_too_much_or_too_little_are_found(name):
     one = SOLVERS[f"{name} checked"]

@@ -20,6 +20,7 @@ from min_cost_flow_helpers import (
     scaled,
     verdict,
 )
+from min_cost_flow_truth import Truth
 
 import jaxmatch as jm
 from jaxmatch import Status
@@ -94,6 +95,18 @@ def test_enumeration(method):
         res, best = problem.solve(method=method), by_enumeration(problem)
         assert (res.status == Status.INFEASIBLE) == (best is None)
         assert best is None or res.cost == best
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_truth_of_hostile_problems(kind):
+    """The campaign's own, in fractions."""
+    rng = np.random.default_rng(7)
+    for nodes, edges in [(2, 3), (4, 9), (6, 14)] * 20:
+        problem = random_problem(rng, nodes, edges, **KINDS[kind])
+        exact = Truth(problem.network.senders, problem.network.receivers, *problem[1:])
+        assert (truth(problem) is None) == (exact.shortage() > 0)
+        if not exact.has_cycle():
+            assert exact.optimum() == truth(problem)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +13,8 @@ from jaxmatch import Status
 
 
 Numbers = list[Fraction]
+Limits = list[Fraction | None]
+_Edges = tuple[list[int], list[int], list[int]]  # tails, heads and costs
 _MOST = 1 << 60  # of integers that can flow
 
 
@@ -54,7 +55,7 @@ class Truth:
         self.closed = closed.tolist()
         self.cost = [zero if x else as_fraction(c) for c, x in zip(cost, closed, strict=True)]
         self.lower = [zero if x else as_fraction(c) for c, x in zip(lower, closed, strict=True)]
-        self.capacity: list[Fraction | None] = [
+        self.capacity: Limits = [
             zero if no else None if open_ else as_fraction(c)
             for c, no, open_ in zip(capacity, closed, endless, strict=True)
         ]
@@ -119,15 +120,16 @@ class Truth:
         nodes, far = list(range(n)), [n] * n
         ends = [*self.tail, *nodes, *far], [*self.head, *far, *nodes]
         cost = [0] * e + [1] * n + [0] * n
-        rest: list[Fraction | None] = [None] * (2 * n)
+        rest: Limits = [None] * (2 * n)
         found = self._least((*ends, cost), [*self.capacity, *rest],
                             [*self.lower, *[Fraction(0)] * (2 * n)],
                             [*self.supply, Fraction(0)])  # fmt: skip
         assert found is not None
         return found
 
-    def _least(self, edges: tuple[list[int], list[int], list[int]], capacity: Sequence[Fraction |
-               None], lower: Numbers, supply: Numbers) -> Fraction | None:  # fmt: skip
+    def _least(
+        self, edges: _Edges, capacity: Limits, lower: Numbers, supply: Numbers
+    ) -> Fraction | None:
         tail, head, cost = edges
         unit = math.lcm(self.by_mass, *(b.denominator for b in supply))
         least = [int(low * unit) for low in lower]
