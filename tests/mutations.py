@@ -357,10 +357,10 @@ FAULTS = {
         "alone &= True",
         "tests/assignment/test_gradients.py",
     ),
-    "gradient-of-edges-below-their-capacity": Fault(
+    "gradient-of-capacities-against-costs": Fault(
         "jaxmatch/_min_cost_flow/solve.py",
-        "full = usable & (solution.flow == capacity)",
-        "full = usable",
+        "dot += add(jnp.minimum(reduced, 0), tangents.capacity, full)",
+        "dot += add(jnp.maximum(reduced, 0), tangents.capacity, full)",
         f"{_MIN_COST_FLOW}/test_min_cost_flow_grad.py",
     ),
     "perturbed-scale-of-others": Fault(

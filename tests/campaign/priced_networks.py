@@ -116,13 +116,8 @@ class Proved(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _program(names: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Any:
-    def run(network: Any, *arrays: Any) -> Proved:
-        given = dict(zip(names, arrays, strict=True))
-        res = jm.minimum_cost_flow(network, **given, **dict(options))
-        given.pop("warm_start", None)
-        return Proved(res, jm.check_minimum_cost_flow(network, **given, result=res))
-
-    return jax.jit(run)
+    return jax.jit(lambda network, *arrays: jm.minimum_cost_flow(
+        network, **dict(zip(names, arrays, strict=True)), **dict(options)))  # fmt: skip
 
 
 def _network(batch: Batch) -> jm.FlowNetwork:
@@ -138,9 +133,10 @@ def flow(traced: bool = False, **options: Any) -> Callable[[Batch], Proved]:
         with x64(batch.wide):
             if traced:
                 program = _program(tuple(batch.arrays), tuple(sorted(options.items())))
-                return to_numpy(program(network, *map(jnp.asarray, batch.arrays.values())))
-            res = to_numpy(jm.minimum_cost_flow(network, **batch.arrays, **options))
-            return Proved(res, check(batch, res))
+                res = to_numpy(program(network, *map(jnp.asarray, batch.arrays.values())))
+            else:
+                res = to_numpy(jm.minimum_cost_flow(network, **batch.arrays, **options))
+        return Proved(res, check(batch, res))
 
     return solve
 
@@ -190,6 +186,9 @@ def _truth(batch: Batch, k: int) -> Truth:
 @judges.each
 def proved(batch: Batch, res: Proved, k: int, twin: bool) -> None:
     truth, tolerance = _truth(batch, k), _tolerance(batch)
+    if twin and res.status == Status.OVERFLOW:
+        assert not truth.potentials_fit(1 << 59) or truth.reach() >= 1 << 59, "OVERFLOW"
+        return
     min_cost_flow_truth.assert_true(truth, res.result, tolerance)
     status, found = res.status, res.check
     proofs = bool(found.optimal), bool(found.infeasible), bool(found.unbounded)
@@ -259,7 +258,7 @@ def solvers() -> dict[str, Solver]:
         f"{name}/warm": Solver(subject, again, proved, WIDER, **every),
         f"{name} checked": Solver(subject, flow(), checked, WIDER, **every),
         f"{name} traced": Solver(subject, flow(True), proved, WIDER, **seldom),
-        f"{name}/xla": Solver(subject, flow(True, method="xla"), proved, ("int64", "float64"),
+        f"{name}/xla": Solver(subject, flow(True, method="xla"), proved, ("int64",),
                               twin=True, **seldom),
         f"{name}/derivative": Solver(
             subject, derivatives.with_gradient(flow_of, "cost"),
