@@ -22,6 +22,7 @@ from benchmarks.common.record import RESULTS
 from benchmarks.common.workers import Measured
 from benchmarks.flow import plots as flow
 from benchmarks.learning import plots as learning
+from benchmarks.map import __main__ as map_of_solvers
 from benchmarks.matching import plots as matching
 from benchmarks.min_cost_flow import solve as min_cost_flow
 from benchmarks.sparse_assignment import solve as sparse
@@ -71,6 +72,10 @@ FIGURES: dict[str, tuple[str, Draw]] = {
         lambda x, path: batches.plot(x["rows"], path, x.get("gpu", x["cpu"])),
     ),
     "flow": ("flow.json", flow.draw),
+    "map_gpu": (
+        "map_gpu.json",
+        lambda x, path: map_of_solvers.plot(x["rows"], path, x["gpu"]),
+    ),
     "matching": (
         "matching.json",
         lambda x, path: matching.whole_solves(x["targets"], x["scratch_cpu"], path),
