@@ -221,8 +221,8 @@ class MassReader {
     out.exponent = unit_ + scale_;
     out.most = std::ldexp(out.most, -unit_);
     const double eps = g_.mass == Dtype::kF32 ? 0x1p-23 : 0x1p-52;
-    out.forgiven = units(imbalance_ + eps * g_.nodes * sum);
-    out.most_forgiven = units(allowed_);
+    out.forgiven = units_below(imbalance_ + eps * g_.nodes * sum);
+    out.most_forgiven = units_below(allowed_);
   }
   JAXMATCH_HOST_DEVICE int64_t units(double scaled) const {
     return std::llrint(std::ldexp(scaled, -unit_));

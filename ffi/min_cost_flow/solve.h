@@ -186,6 +186,7 @@ class Problem {
     if (left > masses.most_forgiven) return false;
     int32_t* const part = lanes_.template take<int32_t>(given_.nodes);
     int64_t* const sum = lanes_.template take<int64_t>(given_.nodes);
+    int64_t* const supplies = lanes_.template take<int64_t>(given_.nodes);
     int64_t of_parts = 0;
     if (lanes_.leads()) {
       const auto find = [&](int32_t u) {
@@ -194,16 +195,29 @@ class Problem {
       };
       for (int32_t u = 0; u < given_.nodes; ++u) {
         part[u] = u;
-        sum[u] = 0;
+        sum[u] = supplies[u] = 0;
       }
       for (int32_t e = 0; e < given_.edges; ++e) {
         if (!given_.can_carry(e)) continue;
         part[find(given_.senders[e])] = find(given_.receivers[e]);
       }
-      for (int32_t u = 0; u < given_.nodes; ++u) sum[find(u)] += masses.supply[u];
-      for (int32_t u = 0; u < given_.nodes; ++u) of_parts += sum[u] < 0 ? -sum[u] : sum[u];
+      for (int32_t u = 0; u < given_.nodes; ++u) {
+        const int64_t b = masses.supply[u];
+        sum[find(u)] += b;
+        supplies[find(u)] += b < 0 ? -b : b;
+      }
+      for (int32_t u = 0; u < given_.nodes; ++u) {
+        const int64_t rest = sum[u] < 0 ? -sum[u] : sum[u];
+        const bool forgiven = double(rest) <= forgiven_ * double(supplies[u] / 2 + 1);
+        if (forgiven && of_parts >= 0) {
+          of_parts += rest;
+        } else if (rest > masses.forgiven) {
+          of_parts = -1;  // a part that lacks more
+        }
+      }
     }
-    return left <= masses.forgiven + lanes_.from_leader(of_parts);
+    of_parts = lanes_.from_leader(of_parts);
+    return of_parts >= 0 && left <= masses.forgiven + of_parts;
   }
   // Supplies are left in the low nodes: no more can leave these.
   JAXMATCH_HOST_DEVICE Next write_cut(const bool* is_low) {

@@ -199,11 +199,14 @@ def _gap(
     least = xp.where(tiny, 64 * flushed_to(edges.cost.dtype, flow), 0).astype(real)
     flushed = times_up(counted, xp.broadcast_to(least, counted.shape))
     gap = sum_up(*terms, flushed)
-    gap = xp.where(xp.isfinite(potential).all(), gap, xp.inf)
-    if all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, flow)):
-        return xp.floor(gap), xp.zeros_like(gap)  # a gap of integers below 1 is 0
     sizes = sum(xp.abs(x[0]) for x in (c, of_tail, of_head))
     near = spacing(potential.dtype, real)
+    whole = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, potential))
+    # Cycles without a limit must not pay, except by what rounding of potentials explains.
+    pays = edges.endless & (high < (0 if whole else -64 * near * sizes))
+    gap = xp.where(xp.isfinite(potential).all() & ~pays.any(), gap, xp.inf)
+    if all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, flow)):
+        return xp.floor(gap), xp.zeros_like(gap)  # a gap of integers below 1 is 0
     return gap, TOLERANCE * near * (counted * sizes).sum()
 
 

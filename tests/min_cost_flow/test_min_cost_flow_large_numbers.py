@@ -73,7 +73,23 @@ def _supplies_of_the_largest_int32():
     return [(0, 1)], np.array([2**62]), np.array([1]), np.array([MOST, -MOST], np.int32)
 
 
+def _a_capacity_above_the_supply():
+    return [(0, 1)], np.array([5.0]), np.array([1.0]), np.array([4.0, -4.0])
+
+
+def _an_endless_cycle_at_the_edge_of_epsilon():
+    given = np.array([1, INF, INF]), np.array([-8.0, -3, 2]), np.array([-66.0, 66, 0])
+    return [(2, 1), (1, 0), (0, 1)], *given
+
+
+def _a_part_that_lacks_little():
+    return [(0, 1)], np.array([9.0]), np.array([1.0]), np.array([1, -1 + 5e-7, -5e-7])
+
+
 CASES = {
+    _a_capacity_above_the_supply: (Status.OPTIMAL, 4),
+    _an_endless_cycle_at_the_edge_of_epsilon: (Status.UNBOUNDED, None),
+    _a_part_that_lacks_little: (Status.INFEASIBLE, None),
     _small_limits_feed_a_cycle: (Status.OPTIMAL, -0.5),
     _bounds_that_cancel: (Status.INFEASIBLE, None),
     _sums_above_53_bits: (Status.INFEASIBLE, None),
@@ -99,6 +115,7 @@ def test_large_numbers(case, method):
     assert Status(int(res.status)) == status
     assert check.valid == (status == Status.OPTIMAL)
     assert check.infeasible == (status == Status.INFEASIBLE)
+    assert check.unbounded == (status == Status.UNBOUNDED)
     if value is not None:
         np.testing.assert_allclose(res.cost, value, rtol=1e-12)
 
@@ -110,3 +127,11 @@ def test_the_difference_of_unbalanced_supplies_stays_in_its_dtype(dtype, most):
     res = jm.minimum_cost_flow(network, *given)
     assert res.status == Status.UNBALANCED
     assert res.gap == most  # which is less than the difference
+
+
+def test_the_check_sees_an_endless_loop_that_pays():
+    network = jm.FlowNetwork.from_edges([0], [0], 1)
+    limited = np.array([5.0]), np.array([0.0]), np.array([0.0])
+    res = jm.minimum_cost_flow(network, *limited)
+    endless = np.array([INF]), np.array([-1.0]), np.array([0.0])
+    assert not jm.check_minimum_cost_flow(network, *endless, res).optimal

@@ -172,17 +172,17 @@ class CostScaling {
     }
   }
 
-  // Lowers prices until no arc that can carry more has a negative reduced cost: then the flow is
-  // optimal. Returns false if it takes more steps.
+  // Lowers prices until no arc that has at least that much room has a negative reduced cost: if all
+  // arcs with room count, the flow is optimal. Returns false if it takes more steps.
   template <class P, class Cost>
-  bool repair_prices(P* price, const Cost& cost, int64_t most_steps) {
+  bool repair_prices(P* price, const Cost& cost, int64_t most_steps, int64_t least_room = 1) {
     int32_t first = 0, count = 0;
     bool* const waits = reinterpret_cast<bool*>(bucket_next_);
     std::fill_n(waits, g_.nodes, false);
     const auto lower = [&](int32_t u) {
       for (int32_t k = begin_[u]; k < begin_[u + 1]; ++k) {
         const int32_t v = arc_[k].head;
-        if (arc_[k].room == 0 || price[u] + cost(k) >= price[v]) continue;
+        if (arc_[k].room < least_room || price[u] + cost(k) >= price[v]) continue;
         price[v] = price[u] + cost(k);
         if (waits[v]) continue;
         waits[v] = true;
@@ -205,7 +205,9 @@ class CostScaling {
 
   bool refine(int64_t epsilon) {
     epsilon_ = epsilon;
-    if (!lower_without_limit()) return false;
+    // Arcs without a limit cannot be filled. Flow could run around cycles of them for ever.
+    const auto cost = [&](int32_t k) { return arc_[k].cost; };
+    if (!repair_prices(price_, cost, 20 * int64_t(g_.nodes) + 1000, kNoLimit / 2)) return false;
     for (int32_t u = 0; u < g_.nodes; ++u) {
       for (int32_t k = begin_[u]; k < begin_[u + 1]; ++k) {
         Arc& a = arc_[k];
@@ -243,6 +245,7 @@ class CostScaling {
           if (excess_[v] >= 0 && !has_way(v)) {
             if (!relabel(v)) return false;
             ++since;
+            ++relabels;
             if (reduced(u, a) >= 0) {
               ++next_[u];
               continue;
@@ -290,29 +293,6 @@ class CostScaling {
     }
     price_[u] = std::min(price_[u], most - epsilon_);
     return found && price_[u] > -kMostPrice;
-  }
-
-  // Lowers the prices of the heads of arcs without a limit until none of these has a reduced cost
-  // below -ε (Bellman and Ford). Returns false after 50 rounds: a cycle may prevent that.
-  bool lower_without_limit() {
-    for (int32_t round = 0; round <= g_.nodes; ++round) {
-      bool changed = false;
-      for (int32_t u = 0; u < g_.nodes; ++u) {
-        for (int32_t k = begin_[u]; k < begin_[u + 1]; ++k) {
-          const Arc& a = arc_[k];
-          if (is_limited(a.room)) continue;
-          const int64_t reach = price_[u] + a.cost + epsilon_;
-          if (reach < -kMostPrice) return false;
-          if (reach < price_[a.head]) {
-            price_[a.head] = reach;
-            changed = true;
-          }
-        }
-      }
-      if (!changed) return true;
-      if (round > 50) return false;
-    }
-    return false;
   }
 
   // Lowers prices by the distance to the nearest node that lacks flow, in units of ε, so that paths
