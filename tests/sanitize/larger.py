@@ -75,7 +75,7 @@ def _priced(
     capacity = np.where(rng.random(shape) < 0.5, 1, rng.integers(0, 100, shape))
     flow, supply = rng.integers(0, capacity + 1), np.zeros((*shape[:-1], n), int)
     for node, sign in ((tail, 1), (head, -1)):
-        np.add.at(supply, (..., node), sign * flow)
+        np.add.at(supply.T, node, sign * flow.T)
     return [x.astype(np.int32) for x in (capacity, rng.integers(-9, 99, shape), supply)]
 
 

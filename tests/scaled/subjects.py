@@ -146,7 +146,7 @@ def _priced_network(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.nd
     flow = rng.integers(0, 3, (8, 18))
     supply = np.zeros((8, 6), int)
     for node, sign in ((tail, 1), (head, -1)):
-        np.add.at(supply, (slice(None), node), sign * flow)
+        np.add.at(supply.T, node, sign * flow.T)
     ends = {"tail": np.tile(tail, (8, 1)), "head": np.tile(head, (8, 1)), "nodes": np.full(8, 6)}
     return ends, flow + rng.integers(0, 3, flow.shape), supply
 
