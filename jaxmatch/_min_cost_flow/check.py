@@ -202,8 +202,10 @@ def _gap(
     sizes = sum(xp.abs(x[0]) for x in (c, of_tail, of_head))
     near = spacing(potential.dtype, real)
     whole = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, potential))
-    # Cycles without a limit must not pay, except by what rounding of potentials explains.
+    # If edges without a limit have negative costs, potentials must show that no cycle of such edges
+    # pays, up to what their rounding explains.
     pays = edges.endless & (high < (0 if whole else -64 * near * sizes))
+    pays &= (edges.endless & (edges.cost < 0)).any()
     gap = xp.where(xp.isfinite(potential).all() & ~pays.any(), gap, xp.inf)
     if all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, flow)):
         return xp.floor(gap), xp.zeros_like(gap)  # a gap of integers below 1 is 0
