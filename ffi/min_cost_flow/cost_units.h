@@ -94,33 +94,26 @@ class CostUnits {
   // it.
   template <class Lanes>
   JAXMATCH_HOST_DEVICE void set_apart(const Given& g, Lanes& lanes) {
-    const double factor = std::ldexp(1.0, margin_ + 30);
-    double below = -INFINITY;  // negated
-    lanes.each(g.edges, [&](int32_t e) {
-      const double size = std::abs(g.cost_of(e));
-      if (size > 0 && -size > below) below = -size;
-    });
-    below = -lanes.max(below);
-    double above = INFINITY;
-    for (;;) {
-      double most = below, next = -INFINITY;  // the latter negated
+    constexpr int kNone = -10000;
+    for (int above = -kNone;;) {
+      int below = kNone;  // the greatest size below `above`, in bits
       lanes.each(g.edges, [&](int32_t e) {
-        const double size = std::abs(g.cost_of(e));
-        if (size <= below * factor) {
-          most = size > most ? size : most;
-        } else if (is_finite(size) && -size > next) {
-          next = -size;
-        }
+        const double c = g.cost_of(e);
+        if (c == 0 || !is_finite(c)) return;
+        const int bits = bits_above(c);
+        below = bits < above && bits > below ? bits : below;
       });
-      most = lanes.max(most);
-      above = -lanes.max(next);
-      if (!(most > below)) break;
-      below = most;
+      below = lanes.max(below);
+      if (below == kNone) return;
+      if (above != -kNone && above - below > margin_ + 30) {
+        threshold_ = std::ldexp(1.0, below);
+        break;
+      }
+      above = below;
     }
     bool falls = false;  // a great negative cost is sought, not avoided
-    lanes.each(g.edges, [&](int32_t e) { falls |= g.cost_of(e) < -below * factor; });
-    if (above == INFINITY || lanes.any(falls)) return;
-    threshold_ = below * factor;
+    lanes.each(g.edges, [&](int32_t e) { falls |= g.cost_of(e) < -threshold_; });
+    if (lanes.any(falls)) threshold_ = INFINITY;
     set_units(g, lanes);
   }
 

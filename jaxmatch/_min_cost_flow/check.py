@@ -203,8 +203,9 @@ def _gap(
     near = spacing(potential.dtype, real)
     whole = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, potential))
     # If edges without a limit have negative costs, potentials must show that no cycle of such edges
-    # pays, up to what their rounding explains.
-    pays = edges.endless & (high < (0 if whole else -64 * near * sizes))
+    # pays, up to what rounding of the greatest numbers explains.
+    slack = 0 if whole or sizes.size == 0 else 64 * near * sizes.max()
+    pays = edges.endless & (high < -slack)
     pays &= (edges.endless & (edges.cost < 0)).any()
     gap = xp.where(xp.isfinite(potential).all() & ~pays.any(), gap, xp.inf)
     if all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, flow)):

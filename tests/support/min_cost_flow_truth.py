@@ -151,9 +151,18 @@ class Truth:
         total = sum(c * (low + x) for c, low, x in zip(cost, least, above, strict=True))
         return Fraction(total, unit)
 
-    def potentials_fit(self, most: int) -> bool:
-        """Whether integer potentials surely do."""
+    def potentials_fit(self, most: int | Fraction) -> bool:
+        """Whether potentials surely do."""
         return self.n * max(map(abs, self.cost), default=Fraction(0)) <= most
+
+    def most_paid(self) -> Fraction:
+        """At least what all edges together cost, without regard to sign."""
+        return self.reach() * sum(map(abs, self.cost), Fraction(0))
+
+    def is_extreme(self, greatest: Fraction) -> bool:
+        """Whether costs span more bits than prices have, or sums of some may exceed floats."""
+        sizes = [abs(c) for c in self.cost if c]
+        return bool(sizes) and (max(sizes) > min(sizes) * 2**96 or max(sizes) > greatest / 2**10)
 
     # What proofs say
 
@@ -324,6 +333,10 @@ def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
         found.add(Status.OVERFLOW)
     if whole and not truth.potentials_fit(most):
         found.add(Status.OVERFLOW)
+    if not whole:  # floats that exceed their dtype, or differ by more than about 2^1000 in size
+        greatest = as_fraction(np.finfo(res.cost.dtype).max)
+        if not truth.potentials_fit(greatest / 2) or truth.most_paid() > greatest / 2:
+            found.add(Status.OVERFLOW)
     allowed = Fraction(tolerance) * truth.greater_sum()
     if truth.left() > allowed * Fraction(1 - 2**-40):
         found.add(Status.UNBALANCED)
