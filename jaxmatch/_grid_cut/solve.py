@@ -74,7 +74,7 @@ def grid_cut(
       the arc from cell i to its neighbour in direction k, see [Directions][grid-directions]. K is
       `connectivity`, or half of it if each entry is for both arcs between two cells.
     - `connectivity`: 4 (the default) or 8 neighbours in two dimensions; 6, 18 or 26 in three. See
-      [Weights of diagonal neighbours][grid-weights]. With 18 and 26, CUDA is slower than a CPU.
+      [Weights of diagonal neighbours][grid-weights]. With 18 and 26, a GPU runs the slow twin.
     - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
       [Methods][grid-cut-methods].
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest cells on the
@@ -229,6 +229,8 @@ def _solve(
 ) -> MinimumCut:
     """Calls the native solver of the platform, chosen at lowering, or else the pure-JAX twin."""
     cpu, cuda = _METHODS[method]
+    if connectivity > 8:
+        cuda = None  # no kernel has so many neighbours
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
     call = partial(native.grid_cut, connectivity=connectivity)
     on_cpu = None if cpu is None else partial(call, method=cpu, platform="cpu")

@@ -27,7 +27,6 @@ inline unsigned long long atomicMax(unsigned long long* at, unsigned long long x
 }
 
 #include "grid_cut/cuda/kernel.cuh"
-#include "grid_cut/cuda/sizes.h"
 
 namespace jaxmatch::grid_cut {
 namespace {
@@ -79,23 +78,9 @@ void solve_connected(const GridCutOperands& o, const Emulation& how) {
       return emulate<4, G, V>(o, how);
     case 6:
       return emulate<6, G, V>(o, how);
-    case 8:
+    default:
       return emulate<8, G, V>(o, how);
-    default: {  // as in launch.cuh
-      using Wide = std::conditional_t<std::is_floating_point_v<G>, double, int64_t>;
-      return emulate<kManyArcs, Wide, Wide>(o, how);
-    }
   }
-}
-
-// True if the numbers of a tile's halo and its places belong together.
-template <int kArcs>
-bool are_places(const GridTiling& t) {
-  for (int q = 0; q < t.halo<kArcs>(); ++q) {
-    const GridPlace p = t.halo_place<kArcs>(q);
-    if (t.halo_index<kArcs>(p) != q || t.is_inside(p)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -108,17 +93,13 @@ extern "C" int64_t plan_grid_cut(int connectivity, const int32_t* shape, int blo
   using namespace jaxmatch;
   using namespace jaxmatch::grid_cut;
   const GridShape s{shape[0], shape[1], shape[2]};
-  const int64_t given = shared - int64_t(sizeof(GridCutShared));
-  const int arcs = tile_arcs(connectivity);
-  const int64_t room = arcs == kManyArcs ? std::min(given, kMostRoomOfMany) : given;
-  if (needs_one_block(s, arcs, room)) return 0;
-  const GridCutLayout layout = GridCutLayout::of(s, arcs, blocks, room);
+  const int64_t room = shared - int64_t(sizeof(GridCutShared));
+  if (needs_one_block(s, connectivity, room)) return 0;
+  const GridCutLayout layout = GridCutLayout::of(s, connectivity, blocks, room);
   for (const auto& [t, number] : {std::pair(layout.narrow, 4), std::pair(layout.wide, 8)}) {
     if (t.tiles() < 1 || t.bytes(number) > room) return -1;
-    if (!(arcs == kManyArcs ? are_places<kManyArcs>(t)
-          : arcs == 6       ? are_places<6>(t)
-                            : are_places<8>(t))) {
-      return -2;
+    for (int q = 0; q < t.halo(); ++q) {
+      if (t.halo_index(t.halo_place(q)) != q) return -2;
     }
   }
   return layout.bytes;
@@ -148,7 +129,6 @@ extern "C" void emulate_grid_cut(int64_t batch, int connectivity, int symmetric,
   o.connectivity = connectivity;
   o.symmetric = symmetric != 0;
   o.dtype = named(kDtypes, dtype);
-  o.value_dtype = o.dtype == Dtype::kS32 ? Dtype::kS64 : o.dtype;
   o.source = source;
   o.sink = sink;
   o.pairwise = pairwise;
@@ -163,8 +143,8 @@ extern "C" void emulate_grid_cut(int64_t batch, int connectivity, int symmetric,
                           up(shape[2], 1 << tile[0]),
                           up(shape[1], tile[2]),
                           up(shape[0], tile[3]),
-                          is_solid(connectivity),
-                          tile_arcs(connectivity)};
+                          connectivity == 6,
+                          connectivity};
   GridCutTuning numbers;
   numbers.rounds = numbers.first_rounds = tuning[0];
   numbers.sweeps = tuning[1];

@@ -71,10 +71,7 @@ def test_large_networks_agree_with_themselves(image):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
-@pytest.mark.parametrize(
-    "connectivity, shape",
-    [(4, (70, 90)), (8, (70, 90)), (6, (9, 20, 31)), (18, (9, 20, 31)), (26, (9, 20, 31))],
-)
+@pytest.mark.parametrize("connectivity, shape", [(4, (70, 90)), (8, (70, 90)), (6, (9, 20, 31))])
 def test_wide_numbers_in_many_tiles(connectivity, shape, dtype):
     rng = np.random.default_rng(connectivity)
     given = random_grid(rng, shape, connectivity, most=2**40, dtype=np.int64)
@@ -102,9 +99,6 @@ def test_wide_numbers_in_many_tiles(connectivity, shape, dtype):
         (4, 70, (90, 101)),  # more than there are teams
         (8, 5, (100, 75)),
         (6, 4, (9, 20, 31)),
-        (18, 4, (9, 20, 31)),
-        (26, 4, (9, 20, 31)),
-        (26, 200, (3, 4, 8)),  # one block each
     ],
 )
 def test_batches_of_grids_by_teams(connectivity, batch, shape, dtype):
@@ -143,17 +137,13 @@ def test_cuts_of_noise(batch, side, smoothness):
     np.testing.assert_allclose(res.value, expected.value, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "connectivity, shape",
-    [(6, (100, 110, 120)), (18, (60, 65, 70)), (26, (60, 65, 70)), (26, (1, 300, 310))],
-)
-def test_a_volume_whose_tiles_take_turns(connectivity, shape):
+def test_a_volume_whose_tiles_take_turns():
     rng = np.random.default_rng(0)
-    given = random_grid(rng, shape, connectivity, most=50, directed=False)
+    given = random_grid(rng, (100, 110, 120), 6, most=50, directed=False)
     with jax.default_device(CPU()):
-        expected = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
+        expected = to_numpy(jm.grid_cut(*given, connectivity=6))
     with jax.default_device(CUDA()):
-        res = to_numpy(jm.grid_cut(*given, connectivity=connectivity))
+        res = to_numpy(jm.grid_cut(*given, connectivity=6))
     assert res.value == expected.value
     np.testing.assert_array_equal(res.source_side, expected.source_side)
 

@@ -20,17 +20,17 @@ __device__ inline GridLink link_of(const GridTiling& t, GridPlace p, int j) {
   const int tiles = (s.z * t.count_y + s.y) * t.count_x + s.x;
   const int halo = t.at(p), beside = (s.z + 1) * 9 + (s.y + 1) * 3 + s.x + 1;
   return {uint16_t(halo), uint16_t(halo + t.offset(in)), int8_t(j), int8_t(beside),
-          tiles * t.links<kArcs>() + distance};
+          tiles * t.links() + distance};
 }
 
 // Finds all links of a tile; they are the same for every tile. Not inlined, because the function
 // needs many registers but runs only once.
 template <int kArcs>
 __device__ __noinline__ void find_links(const GridTiling& t, GridLink* links) {
-  for (int l = threadIdx.x; l < t.links<kArcs>(); l += blockDim.x) links[l].direction = -1;
+  for (int l = threadIdx.x; l < t.links(); l += blockDim.x) links[l].direction = -1;
   __syncthreads();
-  for (int i = threadIdx.x; i < t.halo<kArcs>() * kArcs; i += blockDim.x) {
-    const GridPlace p = t.halo_place<kArcs>(i / kArcs);
+  for (int i = threadIdx.x; i < t.halo() * kArcs; i += blockDim.x) {
+    const GridPlace p = t.halo_place(i / kArcs);
     const int j = i % kArcs;
     if (t.leads_inside(p, grid_step<kArcs>(j)))
       links[t.link<kArcs>(p, j)] = link_of<kArcs>(t, p, j);

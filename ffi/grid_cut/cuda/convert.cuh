@@ -7,30 +7,40 @@
 #include <type_traits>
 
 #include "grid_cut/cuda/barrier.cuh"
-#include "grid_cut/cuda/given.cuh"
 #include "grid_cut/cuda/tiling.h"
-#include "grid_cut/cuda/warp.cuh"
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
+
+constexpr int64_t kGridMostFlow = grid_most_flow(8);  // kernels have up to 8 neighbours
 
 // In tiles of 32-bit numbers, the sum of all capacities around a cell is below 2^kNarrowBits. In
 // tiles of 64-bit numbers it is below 2^kWideBits if the capacities are floats; for integers see
 // GridTile.
 constexpr int kNarrowBits = 30, kWideBits = 59;
 
+template <class T>
+__device__ inline T over_warp_max(T x) {
+  for (int step = 16; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(0xffffffffu, x, step);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+template <class T>
+__device__ inline T over_warp_sum(T x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
 template <int kArcs, class G>
 class GridNumbers {
  public:
   static constexpr bool kReal = std::is_floating_point_v<G>;
-  // Floats with many arcs are solved with 64 bits only: those of weighted diagonals hardly ever fit
-  // 32, and the library would become too large.
-  static constexpr bool kHasNarrow = !(kReal && kArcs == kManyArcs);
 
-  __device__ GridNumbers(const GivenCapacities<kArcs, G>& g, GridBarrier& barrier,
-                         GridCutControl* control, GridCutControl* block_control, int block,
-                         int blocks)
+  __device__ GridNumbers(const GridCapacities<G>& g, GridBarrier& barrier, GridCutControl* control,
+                         GridCutControl* block_control, int block, int blocks)
       : g_(g),
         barrier_(barrier),
         all_(barrier.is_alone() ? block_control : control),
@@ -63,7 +73,7 @@ class GridNumbers {
     } else {
       const int64_t source = total(0), sink = total(2);
       const int64_t least = source < sink ? source : sink;
-      if (least < grid_most_flow(kArcs)) return choose_width(least + 1);
+      if (least < kGridMostFlow) return choose_width(least + 1);
       const double gives = rough_total(0), takes = rough_total(2);
       least_ = gives < takes ? gives : takes;
       return choose_shift();
@@ -106,11 +116,8 @@ class GridNumbers {
   // Calls f(k, index of the neighbour in direction k) for each neighbour of a cell.
   template <class F>
   __device__ void each_neighbour(GridPlace g, int64_t cell, F f) const {
-#pragma unroll(kUnrolled<kArcs>)
+#pragma unroll
     for (int k = 0; k < kArcs; ++k) {
-      if constexpr (kArcs == kManyArcs) {
-        if (!g_.has(k)) continue;
-      }
       const GridStep s = grid_step<kArcs>(k);
       if (g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x)) f(k, cell + g_.shape.offset(s));
     }
@@ -120,11 +127,18 @@ class GridNumbers {
   template <class Tile, class Global>
   __device__ bool fill(const Tile& tile, const Global& global) const {
     using T = std::remove_reference_t<decltype(tile.excess(0))>;
-    if constexpr (kArcs == kManyArcs) {
-      return fill_many<T>(tile, global);
-    } else {
-      return fill_few<T>(tile, global);
+    bool unfit = false;
+    const int cells = tile.tiling.cells(), step = int(blockDim.x);
+    // Loads of two cells are issued before any store.
+    for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
+      const GridPlace first = tile.tiling.cell(i);
+      const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
+      const Given one = load_cell(global(first)), two = load_cell(global(second));
+      unfit |= !surveyed_ && !(is_small(one) && is_small(two));
+      store_cell<T>(tile, tile.tiling.at(first), one);
+      store_cell<T>(tile, tile.tiling.at(second), two);
     }
+    return unfit;
   }
 
  private:
@@ -148,11 +162,8 @@ class GridNumbers {
     }
     return x;
   }
-  // With numbers this small, all arcs (16, or 52 of many) and an excess sum to less than
-  // 2^kNarrowBits.
-  __device__ static bool is_small(G x) {
-    return x >= 0 && x < G(1 << (kNarrowBits - (kArcs == kManyArcs ? 6 : 5)));
-  }
+  // With numbers this small, 16 arcs and an excess sum to less than 2^kNarrowBits.
+  __device__ static bool is_small(G x) { return x >= 0 && x < G(1 << (kNarrowBits - 5)); }
   __device__ static bool is_small(const Given& x) {
     bool small = is_small(x.source) && is_small(x.sink);
 #pragma unroll
@@ -166,47 +177,6 @@ class GridNumbers {
     for (int k = 0; k < kArcs; ++k) tile.arc(k, a) = T(capacity(x.arcs[k]));
   }
 
-  template <class T, class Tile, class Global>
-  __device__ bool fill_few(const Tile& tile, const Global& global) const {
-    bool unfit = false;
-    const int cells = tile.tiling.cells(), step = int(blockDim.x);
-    // Loads of two cells are issued before any store.
-    for (int i = int(threadIdx.x); i < cells; i += 2 * step) {
-      const GridPlace first = tile.tiling.cell(i);
-      const GridPlace second = tile.tiling.cell(i + step < cells ? i + step : i);
-      const Given one = load_cell(global(first)), two = load_cell(global(second));
-      unfit |= !surveyed_ && !(is_small(one) && is_small(two));
-      store_cell<T>(tile, tile.tiling.at(first), one);
-      store_cell<T>(tile, tile.tiling.at(second), two);
-    }
-    return unfit;
-  }
-  // The same for many arcs, one by one.
-  template <class T, class Tile, class Global>
-  __device__ bool fill_many(const Tile& tile, const Global& global) const {
-    bool unfit = false;
-    for (int i = int(threadIdx.x); i < tile.tiling.cells(); i += int(blockDim.x)) {
-      const GridPlace place = tile.tiling.cell(i), g = global(place);
-      const int a = tile.tiling.at(place);
-      const bool there = g_.shape.holds(g.z, g.y, g.x);
-      const int64_t cell = (int64_t(g.z) * g_.shape.height + g.y) * g_.shape.width + g.x;
-      const G source = there ? g_.source[cell] : G(0), sink = there ? g_.sink[cell] : G(0);
-      bool small = is_small(source) && is_small(sink);
-      tile.excess(a) = T(excess(source, sink));
-#pragma unroll 1
-      for (int k = 0; k < kArcs; ++k) {
-        const GridStep s = grid_step<kArcs>(k);
-        const bool is_arc = there && g_.has(k) && g_.shape.holds(g.z + s.z, g.y + s.y, g.x + s.x);
-        const int64_t other = cell + g_.shape.offset(s);
-        const G x = is_arc ? g_.template arc<kArcs>(other, cell, opposite<kArcs>(k)) : G(0);
-        small = small && is_small(x);
-        tile.arc(k, a) = T(capacity(x));
-      }
-      unfit |= !surveyed_ && !small;
-    }
-    return unfit;
-  }
-
   enum { kMostExcess, kMostDeficit, kMostFinite, kMostAround, kMostAroundBounded, kMostArc };
 
   __device__ double most(int which) const {
@@ -216,9 +186,8 @@ class GridNumbers {
     const uint64_t low = read(all_->sums + which), high = read(all_->sums + which + 1);
     // At most 2^28 numbers are summed, so both halves are exact, and the upper half decides whether
     // the total is too large.
-    return high + (low >> 32) >= uint64_t(grid_most_flow(kArcs) >> 32)
-               ? grid_most_flow(kArcs)
-               : int64_t((high << 32) + low);
+    return high + (low >> 32) >= uint64_t(kGridMostFlow >> 32) ? kGridMostFlow
+                                                               : int64_t((high << 32) + low);
   }
   __device__ double rough_total(int which) const {
     return double(read(all_->sums + which)) + 0x1p32 * double(read(all_->sums + which + 1));
@@ -227,14 +196,14 @@ class GridNumbers {
     return barrier_.is_alone() ? *at : __ldcg(at);
   }
 
-  // For integers: the unit is 1, or 2^shift_ if the flow might be grid_most_flow() or more. A solve
-  // in such coarse units finds a cut, whose capacity bounds the flow in the next solve.
+  // For integers: the unit is 1, or 2^shift_ if the flow might be 2^59 or more. A solve in such
+  // coarse units finds a cut, whose capacity bounds the flow in the next solve.
   __device__ Kind choose_shift() {
     const bool by_cut = known_ > 0 && known_ < least_;
     // An upper bound on the flow, even though the sums were rounded.
     const double bound = (by_cut ? known_ : least_) * (1 + 0x1p-20);
     shift_ = 0;
-    if (bound >= double(grid_most_flow(kArcs))) {
+    if (bound >= double(kGridMostFlow)) {
       if (sizeof(G) == 4 || is_last_) return Kind::kOverflow;
       shift_ = ilogb(bound) - 57;
     }
@@ -248,10 +217,8 @@ class GridNumbers {
   }
   __device__ Kind choose_units(const GridBound& bound, double around, int exponent) {
     around_ = around, exponent_ = exponent;
-    if constexpr (kHasNarrow) {
-      units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
-      if (!is_rounded()) return Kind::kNarrow;
-    }
+    units_ = GridUnits::of(bound, around, exponent, kNarrowBits);
+    if (!is_rounded()) return Kind::kNarrow;
     units_ = GridUnits::of(bound, around, exponent, kWideBits);
     return Kind::kWide;
   }
@@ -384,7 +351,7 @@ class GridNumbers {
     return barrier_.barrier_reduce(rounded);
   }
 
-  const GivenCapacities<kArcs, G>& g_;
+  const GridCapacities<G>& g_;
   GridBarrier& barrier_;
   GridCutControl* const all_;
   GridCutControl* const mine_;

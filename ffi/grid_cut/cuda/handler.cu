@@ -23,6 +23,9 @@ ffi::Error GridCut(cudaStream_t stream, ffi::AnyBuffer source, ffi::AnyBuffer si
                    ffi::Dictionary attributes) {
   const auto o = decode_grid_cut(source, sink, pairwise, value, side, status, attributes);
   if (!o.has_value()) return o.error();
+  if (o->connectivity > 8) {
+    return ffi::Error::InvalidArgument("jaxmatch_grid_cut: no kernel has so many neighbours");
+  }
   if (int64_t(control->size_bytes()) < o->batch * int64_t(sizeof(GridCutControl))) {
     return ffi::Error::InvalidArgument("jaxmatch_grid_cut: the control words are too few");
   }

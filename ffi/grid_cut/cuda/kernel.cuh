@@ -9,7 +9,6 @@
 #include "common/status.h"
 #include "grid_cut/cuda/convert.cuh"
 #include "grid_cut/cuda/region_push_relabel.cuh"
-#include "grid_cut/cuda/warp.cuh"
 
 namespace jaxmatch::grid_cut {
 
@@ -47,7 +46,7 @@ class GridCutKernel {
   // Members must not hold each other's addresses: an object whose address is taken stays in memory
   // instead of registers.
   __device__ GridCutKernel(const GridCutOperands& o, const GridCutPlan& plan,
-                           const GivenCapacities<kArcs, G>& g, GridBarrier& barrier,
+                           const GridCapacities<G>& g, GridBarrier& barrier,
                            GridNumbers<kArcs, G>& numbers, int block, char* memory)
       : o_(o),
         plan_(plan),
@@ -67,13 +66,7 @@ class GridCutKernel {
     for (Kind kind = GridNumbers<kArcs, G>::kReal ? survey() : Kind::kNarrow;; kind = survey()) {
       if (kind == Kind::kInvalid) return fail(kInvalidCapacity);
       if (kind == Kind::kOverflow) return fail(kOverflow);
-      if constexpr (GridNumbers<kArcs, G>::kHasNarrow) {
-        if (kind == Kind::kNarrow ? solve<int32_t>(plan_.narrow) : solve<int64_t>(plan_.wide)) {
-          return;
-        }
-      } else {
-        if (solve<int64_t>(plan_.wide)) return;
-      }
+      if (kind == Kind::kNarrow ? solve<int32_t>(plan_.narrow) : solve<int64_t>(plan_.wide)) return;
     }
   }
 
@@ -95,11 +88,7 @@ class GridCutKernel {
   __device__ bool* side() const { return o_.side + problem() * g_.shape.cells(); }
   __device__ void finish(Status status, V value) const {
     o_.status[problem()] = status;
-    if (kArcs == kManyArcs && has_narrow_value()) {
-      static_cast<NarrowValue*>(o_.value)[problem()] = NarrowValue(value);
-    } else {
-      static_cast<V*>(o_.value)[problem()] = value;
-    }
+    static_cast<V*>(o_.value)[problem()] = value;
   }
 
   __device__ auto survey() {
@@ -141,7 +130,7 @@ class GridCutKernel {
       }
       if (!here) return;
       numbers_.each_neighbour(place, cell, [&](int k, int64_t other) {
-        if (tile.height(a + tile.offset(k)) >= kGridFar) {
+        if (tile.height(a + tile.offset[k]) >= kGridFar) {
           add(g_.template arc<kArcs>(cell, other, k));
         }
       });
@@ -172,22 +161,11 @@ class GridCutKernel {
     return true;
   }
 
-  // With many arcs V has 64 bits, and results may have 32.
-  using NarrowValue = std::conditional_t<std::is_floating_point_v<V>, float, int32_t>;
-  __device__ bool has_narrow_value() const {
-    return o_.value_dtype == Dtype::kS32 || o_.value_dtype == Dtype::kF32;
-  }
-
-  __device__ bool fits(Sum value) const {
-    if (kArcs == kManyArcs && has_narrow_value()) return fits_in<NarrowValue>(value);
-    return fits_in<V>(value);
-  }
-  template <class Value>
-  __device__ static bool fits_in(Sum value) {
-    if constexpr (std::is_floating_point_v<Value>) {
-      return Value(value) < Value(INFINITY);
+  __device__ static bool fits(Sum value) {
+    if constexpr (std::is_floating_point_v<V>) {
+      return V(value) < V(INFINITY);
     } else {
-      return !std::is_same_v<Value, int32_t> || value <= Sum(INT32_MAX);
+      return !std::is_same_v<V, int32_t> || value <= Sum(INT32_MAX);
     }
   }
   // The sum over all threads of the team, in a fixed order. `endless` becomes true for all
@@ -230,7 +208,7 @@ class GridCutKernel {
 
   const GridCutOperands& o_;
   const GridCutPlan& plan_;
-  const GivenCapacities<kArcs, G>& g_;
+  const GridCapacities<G>& g_;
   GridCutShared& shared_;
   char* const tile_memory_;
   const int block_;
@@ -248,7 +226,7 @@ __device__ inline void cut_grids(const GridCutOperands& o, const GridCutPlan& pl
   __syncthreads();
   while (shared.problem < o.batch) {
     GridCutControl* const control = plan.control_of(shared.problem);
-    const GivenCapacities<kArcs, G> g = given_of<kArcs, G>(o, shared.problem);
+    const GridCapacities<G> g = grid_of<G>(o, shared.problem);
     GridBarrier barrier(control ? control->barrier : nullptr, block, plan.blocks, &shared.left);
     GridNumbers<kArcs, G> numbers(g, barrier, control, &shared.control, block, plan.blocks);
     GridCutKernel<kArcs, G, V>(o, plan, g, barrier, numbers, block, memory).run();

@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "common/cuda/check.h"
 #include "common/cuda/cooperative_launch.h"
 #include "grid_cut/cuda/kernel.cuh"
-#include "grid_cut/cuda/sizes.h"
 
 namespace jaxmatch::grid_cut {
 
@@ -53,9 +51,14 @@ class Launch {
         scratch_bytes_(scratch_bytes) {}
 
   ffi::Error run() {
+    if (o_.batch == 0) return ffi::Error::Success();
+    if (o_.shape.cells() == 0) {
+      empty_grids_kernel<<<1, 256, 0, stream_>>>(static_cast<V*>(o_.value), o_.status, o_.batch);
+      JAXMATCH_CUDA_CHECK(cudaGetLastError());
+      return ffi::Error::Success();
+    }
     JAXMATCH_CUDA_CHECK(gpu_.query());
-    int64_t room = gpu_.shared_bytes - int64_t(sizeof(GridCutShared));
-    if (kArcs == kManyArcs) room = std::min(room, kMostRoomOfMany);
+    const int64_t room = gpu_.shared_bytes - int64_t(sizeof(GridCutShared));
     const GridTiling fewest = plan_grid_tiles(o_.shape, kArcs, 8, 1, room);
     const int blocks = std::min(gpu_.multiprocessors, GridBarrier::kMostBlocks);
     const GridTeams teams = GridTeams::of(o_.batch, fewest.tiles(), blocks);
@@ -118,23 +121,13 @@ class Launch {
 template <class G, class V>
 ffi::Error run_connected(cudaStream_t stream, const GridCutOperands& o, char* control,
                          char* scratch, int64_t bytes) {
-  if (o.batch == 0) return ffi::Error::Success();
-  if (o.shape.cells() == 0) {
-    empty_grids_kernel<<<1, 256, 0, stream>>>(static_cast<V*>(o.value), o.status, o.batch);
-    JAXMATCH_CUDA_CHECK(cudaGetLastError());
-    return ffi::Error::Success();
-  }
-  // See ManyCapacities.
-  using Wide = std::conditional_t<std::is_floating_point_v<G>, double, int64_t>;
   switch (o.connectivity) {
     case 4:
       return Launch<4, G, V>(stream, o, control, scratch, bytes).run();
     case 6:
       return Launch<6, G, V>(stream, o, control, scratch, bytes).run();
-    case 8:
-      return Launch<8, G, V>(stream, o, control, scratch, bytes).run();
     default:
-      return Launch<kManyArcs, Wide, Wide>(stream, o, control, scratch, bytes).run();
+      return Launch<8, G, V>(stream, o, control, scratch, bytes).run();
   }
 }
 

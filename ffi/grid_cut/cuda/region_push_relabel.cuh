@@ -27,7 +27,6 @@
 
 #include "grid_cut/cuda/barrier.cuh"
 #include "grid_cut/cuda/borders.cuh"
-#include "grid_cut/cuda/stored.cuh"
 #include "grid_cut/cuda/tile.cuh"
 
 namespace jaxmatch::grid_cut {
@@ -57,7 +56,6 @@ class GridCutSolve {
       : tile_(tiling, memory),
         tiling_(tiling),
         shape_(shape),
-        memory_(memory),
         barrier_(barrier),
         links_(reinterpret_cast<GridLink*>(memory + tiling.tile_bytes(sizeof(T)))),
         messages_(reinterpret_cast<GridMessage<T>*>(scratch.messages)),
@@ -124,9 +122,6 @@ class GridCutSolve {
     return {tiling_.solid ? tz_ * tiling_.size_z + p.z - 1 : 0, ty_ * tiling_.size_y + p.y - 1,
             tx_ * tiling_.size_x() + p.x - 1};
   }
-  __device__ GridPlace first() const {
-    return {tz_ * tiling_.size_z, ty_ * tiling_.size_y, tx_ * tiling_.size_x()};
-  }
   __device__ int64_t number(GridPlace g) const {
     return (int64_t(g.z) * shape_.height + g.y) * shape_.width + g.x;
   }
@@ -155,7 +150,6 @@ class GridCutSolve {
     ty_ = t / tiling_.count_x % tiling_.count_y;
     tz_ = t / tiling_.count_x / tiling_.count_y;
     beside_ = 0;
-#pragma unroll(kArcs == kManyArcs ? 1 : 27)
     for (int step = 0; step < 27; ++step) {
       const int x = tx_ + step % 3 - 1, y = ty_ + step / 3 % 3 - 1, z = tz_ + step / 9 - 1;
       const bool there = unsigned(x) < unsigned(tiling_.count_x) &&
@@ -170,22 +164,6 @@ class GridCutSolve {
     return reinterpret_cast<int32_t*>(stored_ + (kArcs + 1) * shape_.cells());
   }
   __device__ void store() {
-    if constexpr (kArcs == kManyArcs) {
-      move_many(false, tiling_, memory_, shape_, stored_, first());
-    } else {
-      store_few();
-    }
-    __syncthreads();
-  }
-  __device__ void restore() {
-    if constexpr (kArcs == kManyArcs) {
-      move_many(true, tiling_, memory_, shape_, stored_, first());
-    } else {
-      restore_few();
-    }
-    __syncthreads();
-  }
-  __device__ void store_few() {
     tile_.each_cell([&](int a, int i) {
       const GridPlace g = global(tiling_.cell(i));
       if (!shape_.holds(g.z, g.y, g.x)) return;
@@ -195,8 +173,9 @@ class GridCutSolve {
       for (int k = 0; k < kArcs; ++k) stored_[(k + 1) * shape_.cells() + at] = tile_.arc(k, a);
       stored_heights()[at] = tile_.height(a);
     });
+    __syncthreads();
   }
-  __device__ void restore_few() {
+  __device__ void restore() {
     tile_.clear_halo();
     tile_.each_cell([&](int a, int i) {
       const GridPlace g = global(tiling_.cell(i));
@@ -213,6 +192,7 @@ class GridCutSolve {
       for (int k = 0; k < kArcs; ++k) tile_.arc(k, a) = given[k + 1];
       tile_.height(a) = height;
     });
+    __syncthreads();
   }
 
   // Exchange across borders. A turn is one pass over all tiles. The work on a tile begins with
@@ -225,7 +205,7 @@ class GridCutSolve {
   template <class F>
   __device__ void each_link(F f) const {
     if (tiling_.tiles() == 1) return;
-    const int links = tiling_.links<kArcs>();
+    const int links = tiling_.links();
     for (int l = threadIdx.x; l < links; l += blockDim.x) {
       const GridLink link = links_[l];
       if (link.direction < 0 || !(beside_ >> link.beside & 1)) continue;
@@ -234,7 +214,7 @@ class GridCutSolve {
     }
   }
   __device__ GridMessage<T>* messages(int turn) const {
-    return messages_ + int64_t(turn) * tiling_.tiles() * tiling_.links<kArcs>();
+    return messages_ + int64_t(turn) * tiling_.tiles() * tiling_.links();
   }
   __device__ void next_turn() { turn_ ^= 1; }
 
@@ -327,7 +307,6 @@ class GridCutSolve {
   GridTile<kArcs, T> tile_;
   const GridTiling& tiling_;
   const GridShape& shape_;
-  char* const memory_;
   GridBarrier& barrier_;
   GridLink* const links_;
   GridMessage<T>* const messages_;

@@ -33,7 +33,7 @@ class GridSweeps {
       : memory_(memory),
         cells_(tiling.cells()),
         log_y_(tiling.log_y),
-        slab_(is_solid(kArcs) ? tiling.slab_stride() : 0) {
+        slab_(kArcs == 6 ? tiling.slab_stride() : 0) {
 #ifndef JAXMATCH_EMULATED
     __builtin_assume(__isShared(memory_));
 #endif
@@ -75,7 +75,7 @@ class GridSweeps {
     // Addresses of a thread's first kKept cells, and the masks of their arcs (see lower_cell), are
     // kept in registers.
     T* cell[kKept];
-    Closed closed[kKept];
+    int32_t closed[kKept][kArcs];
     int kept = 0;
 #pragma unroll
     for (int j = 0; j < kKept; ++j) {
@@ -83,10 +83,9 @@ class GridSweeps {
       const bool there = i < cells_;
       cell[j] = memory_ + place(there ? i : 0);
       const bool has_deficit = *cell[j] < 0;
-      if constexpr (kMany) closed[j] = 0;
 #pragma unroll
       for (int k = 0; k < kArcs; ++k) {
-        close(closed[j], k, there && !has_deficit && cell[j][(k + 1) * kRow] > 0 ? 0 : kGridFar);
+        closed[j][k] = there && !has_deficit && cell[j][(k + 1) * kRow] > 0 ? 0 : kGridFar;
       }
       kept += there;
     }
@@ -100,10 +99,9 @@ class GridSweeps {
         }
         for (int i = int(threadIdx.x) + kKept * int(blockDim.x); i < cells_; i += int(blockDim.x)) {
           T* const other = memory_ + place(i);
-          Closed shut;
-          if constexpr (kMany) shut = 0;
+          int32_t shut[kArcs];
 #pragma unroll
-          for (int k = 0; k < kArcs; ++k) close(shut, k, other[(k + 1) * kRow] > 0 ? 0 : kGridFar);
+          for (int k = 0; k < kArcs; ++k) shut[k] = other[(k + 1) * kRow] > 0 ? 0 : kGridFar;
           lower |= lower_cell(other, shut);
         }
       }
@@ -115,16 +113,13 @@ class GridSweeps {
 
  private:
   static constexpr int kRow = (1 << kLogX) + 2, kStride = (kArcs + 2) * kRow;
-  static constexpr bool kMany = kArcs == kManyArcs;
-  static constexpr int kTogether = kMany ? 1 : 2;  // cells whose excess a thread loads together
-  static constexpr int kKept = kArcs == 4 ? 4 : kMany ? 1 : 3;
-  // The masks of a cell's arcs (see lower_cell); one bit each if there are many.
-  using Closed = std::conditional_t<kMany, uint32_t, int32_t[kArcs]>;
+  static constexpr int kTogether = 2;  // cells whose excess a thread loads together
+  static constexpr int kKept = kArcs == 4 ? 4 : 3;
 
   // The same as at(cell(i)) in GridTiling.
   __device__ int place(int i) const {
     const int x = i & ((1 << kLogX) - 1), rest = i >> kLogX;
-    if constexpr (!is_solid(kArcs)) return (rest + 1) * kStride + x + 1;
+    if constexpr (kArcs != 6) return (rest + 1) * kStride + x + 1;
     return ((rest >> log_y_) + 1) * slab_ + ((rest & ((1 << log_y_) - 1)) + 1) * kStride + x + 1;
   }
   __device__ int offset(int k) const {
@@ -137,13 +132,6 @@ class GridSweeps {
 
   // Discharges a cell with excess e. Returns true if the excess might reach a deficit.
   __device__ bool discharge(T* cell, T e) const {
-    if constexpr (kMany) {
-      return discharge_many(cell, e);
-    } else {
-      return discharge_few(cell, e);
-    }
-  }
-  __device__ bool discharge_few(T* cell, T e) const {
     const int32_t here = height(cell);
     if (here >= kGridFar) return false;
     T room[kArcs];
@@ -171,61 +159,14 @@ class GridSweeps {
     if (left > 0) seen(height(cell)) = lowest + 1;
     return true;
   }
-  // The same, first with all heights and then with the arcs that lead down, so that few numbers are
-  // kept in registers.
-  __device__ bool discharge_many(T* cell, T e) const {
-    const int32_t here = height(cell);
-    if (here >= kGridFar) return false;
-    uint32_t down = 0;
-    int32_t lowest = kGridFar - 1;
-#pragma unroll
-    for (int k = 0; k < kArcs; ++k) {
-      const int32_t there = seen(height(cell + offset(k)));
-      if (seen(cell[(k + 1) * kRow]) <= 0) continue;
-      if (there < here) {
-        down |= 1u << k;
-      } else {
-        lowest = there < lowest ? there : lowest;
-      }
-    }
-    T left = e;
-#pragma unroll 1
-    for (int k = 0; left > 0 && down >> k != 0; ++k) {
-      if (!(down >> k & 1)) continue;
-      const T room = seen(cell[(k + 1) * kRow]), d = room < left ? room : left;
-      left -= d;
-      T* const other = cell + offset(k);
-      add_to(cell + (k + 1) * kRow, -d);
-      add_to(other + (opposite<kArcs>(k) + 1) * kRow, d);
-      add_to(other, d);
-    }
-    if (left != e) add_to(cell, left - e);
-    if (left > 0) seen(height(cell)) = lowest + 1;
-    return true;
-  }
-  // Sets the mask of an arc (see lower_cell), to 0 or kGridFar.
-  __device__ static void close(Closed& closed, int k, int32_t mask) {
-    if constexpr (kMany) {
-      closed |= uint32_t(mask != 0) << k;
-    } else {
-      closed[k] = mask;
-    }
-  }
-  __device__ static int32_t mask_of(const Closed& closed, int k) {
-    if constexpr (kMany) {
-      return closed >> k & 1 ? kGridFar : 0;
-    } else {
-      return closed[k];
-    }
-  }
   // Lowers the height of a cell to one above the lowest neighbour that its residual arcs lead to.
   // Returns true if the height changed. `closed` is 0 for an arc with residual capacity, else a
   // mask that makes any height at least kGridFar. Cells with a deficit have height 0 and keep it.
-  __device__ bool lower_cell(T* cell, const Closed& closed) const {
+  __device__ bool lower_cell(T* cell, const int32_t (&closed)[kArcs]) const {
     int32_t lowest = kGridFar;
 #pragma unroll
     for (int k = 0; k < kArcs; ++k) {
-      const int32_t there = seen(height(cell + offset(k))) | mask_of(closed, k);
+      const int32_t there = seen(height(cell + offset(k))) | closed[k];
       lowest = there < lowest ? there : lowest;
     }
     if (lowest + 1 >= seen(height(cell))) return false;
@@ -253,14 +194,10 @@ __device__ inline bool with_width(const GridTiling& tiling, F f) {
   if (tiling.log_x == 1) return f(std::integral_constant<int, 1>{});
   if (tiling.log_x == 2) return f(std::integral_constant<int, 2>{});
 #endif
-  constexpr int kLeast = is_solid(kArcs) ? kLeastLogSolid : kLeastLogFlat;
-  if constexpr (kArcs == kManyArcs) {
-    return f(std::integral_constant<int, kLeast>{});
-  } else {
-    if (tiling.log_x == kLeast) return f(std::integral_constant<int, kLeast>{});
-    if (tiling.log_x == kLeast + 1) return f(std::integral_constant<int, kLeast + 1>{});
-    return f(std::integral_constant<int, kLeast + 2>{});
-  }
+  constexpr int kLeast = kArcs == 6 ? kLeastLogSolid : kLeastLogFlat;
+  if (tiling.log_x == kLeast) return f(std::integral_constant<int, kLeast>{});
+  if (tiling.log_x == kLeast + 1) return f(std::integral_constant<int, kLeast + 1>{});
+  return f(std::integral_constant<int, kLeast + 2>{});
 }
 
 }  // namespace jaxmatch::grid_cut

@@ -18,10 +18,10 @@ namespace jaxmatch::grid_cut {
 // T is the type of excess and residual capacities, with bits to spare. GridNumbers limits the sum
 // of a cell's arcs to less than 2^30 if T has 32 bits, and to less than 2^59 if T has 64 bits. The
 // cell's excess stays within the same limit. If the given capacities are integers and T has 64
-// bits, GridNumbers limits only each single number, to grid_most_flow(). A cell's excess is at most
-// the sum of its first excess and of what arrives along its arcs: nine numbers of up to 2^59, or 27
-// of up to 2^58. So nothing overflows, whatever the capacities are. Because all numbers are
-// integers, each push moves at least one unit, so a solve terminates.
+// bits, GridNumbers limits only each single number, to 2^59. A cell's excess is at most the sum of
+// nine such numbers, its first excess and what arrives along eight arcs. So nothing overflows,
+// whatever the capacities are. Because all numbers are integers, each push moves at least one unit,
+// so a solve terminates.
 //
 // Neighbours in other tiles lie in the halo. Flow pushed to a halo cell adds up in the residual
 // arcs from this cell back into the tile, until GridCutSolve::publish() sends it to the other tile.
@@ -31,21 +31,13 @@ class GridTile {
  public:
   __device__ GridTile(const GridTiling& tiling, char* memory)
       : tiling(tiling), memory_(reinterpret_cast<T*>(memory)), row_(tiling.row()) {
-    for (int k = 0; kArcs != kManyArcs && k < kArcs; ++k) {
-      offset_[k] = tiling.offset(grid_step<kArcs>(k));
-    }
+    for (int k = 0; k < kArcs; ++k) offset[k] = tiling.offset(grid_step<kArcs>(k));
   }
 
   __device__ T& excess(int a) const { return memory_[a]; }
   __device__ T& arc(int k, int a) const { return memory_[a + (k + 1) * row_]; }
-  // The excess, then the arcs.
-  __device__ T& number(int k, int a) const { return memory_[a + k * row_]; }
   __device__ int32_t& height(int a) const {
     return *reinterpret_cast<int32_t*>(memory_ + a + (kArcs + 1) * row_);
-  }
-  __device__ int offset(int k) const {
-    if constexpr (kArcs == kManyArcs) return tiling.offset(grid_step<kArcs>(k));
-    return offset_[k];
   }
   __device__ void add(int a, T x) const { add_to(memory_ + a, x); }
 
@@ -59,12 +51,12 @@ class GridTile {
   __device__ void clear(int a) const {
     excess(a) = 0;
     height(a) = kGridFar;
-#pragma unroll(kUnrolled<kArcs>)
+#pragma unroll
     for (int k = 0; k < kArcs; ++k) arc(k, a) = 0;
   }
   __device__ void clear_halo() const {
-    for (int q = threadIdx.x; q < tiling.halo<kArcs>(); q += blockDim.x) {
-      clear(tiling.at(tiling.halo_place<kArcs>(q)));
+    for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
+      clear(tiling.at(tiling.halo_place(q)));
     }
   }
 
@@ -77,9 +69,9 @@ class GridTile {
       const int32_t here = height(a);
       if (e <= 0 || here >= kGridFar) return;
       T left = e;
-#pragma unroll(kUnrolled<kArcs>)
+#pragma unroll
       for (int k = 0; k < kArcs; ++k) {
-        const int b = a + offset(k);
+        const int b = a + offset[k];
         if (left == 0 || height(b) != here - 1) continue;
         const T room = arc(k, a), d = room < left ? room : left;
         if (d == 0) continue;
@@ -101,9 +93,9 @@ class GridTile {
       const int32_t here = height(a);
       if (excess(a) <= 0 || here >= kGridFar) return;
       int32_t lowest = kGridFar - 1;
-#pragma unroll(kUnrolled<kArcs>)
+#pragma unroll
       for (int k = 0; k < kArcs; ++k) {
-        const int32_t there = seen(height(a + offset(k)));
+        const int32_t there = seen(height(a + offset[k]));
         if (there < lowest && arc(k, a) > 0) lowest = there;
       }
       if (lowest + 1 > here) seen(height(a)) = lowest + 1;
@@ -128,8 +120,8 @@ class GridTile {
   // Sets initial distances: 0 for cells with a deficit, kGridFar for all others.
   __device__ void start_distances() const {
     each_cell([&](int a, int) { height(a) = excess(a) < 0 ? 0 : kGridFar; });
-    for (int q = threadIdx.x; q < tiling.halo<kArcs>(); q += blockDim.x) {
-      height(tiling.at(tiling.halo_place<kArcs>(q))) = kGridFar;
+    for (int q = threadIdx.x; q < tiling.halo(); q += blockDim.x) {
+      height(tiling.at(tiling.halo_place(q))) = kGridFar;
     }
     __syncthreads();
   }
@@ -140,11 +132,11 @@ class GridTile {
   }
 
   const GridTiling& tiling;
+  int offset[kArcs];
 
  private:
   T* const memory_;
   const int row_;
-  int offset_[kUnrolled<kArcs>];
 };
 
 }  // namespace jaxmatch::grid_cut

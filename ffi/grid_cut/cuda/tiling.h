@@ -4,20 +4,13 @@
 
 #include <cstdint>
 
-#include "grid_cut/cuda/shell.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
 
-// Kernels exist for 4, 6, 8 and this number of arcs. Volumes with 18 neighbours are solved as
-// volumes with 26: arcs across corners have no capacity.
-constexpr int kManyArcs = 26;
-// How often loops over directions are unrolled.
-template <int kArcs>
-constexpr int kUnrolled = kArcs == kManyArcs ? 1 : kArcs;
-JAXMATCH_HOST_DEVICE constexpr int tile_arcs(int connectivity) {
-  return connectivity > 8 ? kManyArcs : connectivity;
-}
+struct GridPlace {
+  int z, y, x;
+};
 
 // A link: an arc across the border between two tiles, as one of them sees it. Its outer end is in
 // the halo of this tile (see GridTiling).
@@ -65,17 +58,12 @@ struct GridTiling {
     return {(rest >> log_y) + 1, (rest & (size_y - 1)) + 1, x + 1};
   }
 
-  // Number of cells in the halo: the whole frame in two dimensions, the faces of the box in three,
-  // and its whole shell with many arcs.
-  template <int kArcs>
+  // Number of cells in the halo: the whole frame in two dimensions, the faces of the box in three.
   JAXMATCH_HOST_DEVICE int halo() const {
-    if constexpr (kArcs == kManyArcs) return shell().size();
     const int x = size_x(), y = size_y, z = size_z;
     return solid ? 2 * (x * y + x * z + y * z) : 2 * row() + 2 * y;
   }
-  template <int kArcs>
   JAXMATCH_HOST_DEVICE GridPlace halo_place(int q) const {
-    if constexpr (kArcs == kManyArcs) return shell().place(q);
     const int x = size_x(), y = size_y, z = size_z;
     if (!solid) {
       if (q < 2 * row()) return {0, q < row() ? 0 : y + 1, q < row() ? q : q - row()};
@@ -96,9 +84,7 @@ struct GridTiling {
     return {(r >> log_y) + 1, (r & (y - 1)) + 1, far ? x + 1 : 0};
   }
   // Inverse of halo_place().
-  template <int kArcs>
   JAXMATCH_HOST_DEVICE int halo_index(GridPlace p) const {
-    if constexpr (kArcs == kManyArcs) return shell().index(p);
     const int x = size_x(), y = size_y, z = size_z;
     if (!solid) {
       if (p.y == 0) return p.x;
@@ -113,8 +99,6 @@ struct GridTiling {
     }
     return 2 * (x * y + x * z) + (p.x == 0 ? 0 : y * z) + ((p.z - 1) << log_y) + p.y - 1;
   }
-
-  JAXMATCH_HOST_DEVICE GridShell shell() const { return {size_x(), size_y, size_z}; }
 
   // The step from this tile to the tile that owns a halo cell: -1, 0 or 1 in each dimension.
   JAXMATCH_HOST_DEVICE GridStep tile_step(GridPlace p) const {
@@ -134,62 +118,53 @@ struct GridTiling {
   }
 
   // Links are numbered by the index of their halo cell. With diagonals, up to three arcs lead from
-  // one halo cell into the tile, and up to nine in three dimensions.
-  JAXMATCH_HOST_DEVICE static constexpr int links_of_place(int arcs) {
-    return arcs == kManyArcs ? 9 : arcs == 8 ? 3 : 1;
-  }
-  template <int kArcs>
-  JAXMATCH_HOST_DEVICE int links() const {
-    return halo<kArcs>() * links_of_place(kArcs);
-  }
-  int links() const {
-    return arcs == kManyArcs ? links<kManyArcs>() : arcs == 8 ? links<8>() : links<6>();
-  }
+  // one halo cell into the tile.
+  JAXMATCH_HOST_DEVICE static constexpr int links_of_place(int arcs) { return arcs == 8 ? 3 : 1; }
+  JAXMATCH_HOST_DEVICE int links() const { return halo() * links_of_place(arcs); }
   // True if the step s leads from a place of the halo into the tile.
   JAXMATCH_HOST_DEVICE bool leads_inside(GridPlace p, GridStep s) const {
     return is_inside({p.z + s.z, p.y + s.y, p.x + s.x});
   }
-  // The number, below nine, of a step into the tile from a place of its halo. In a dimension in
-  // which the place is outside there is only one such step, in each other one there are up to
-  // three.
-  JAXMATCH_HOST_DEVICE int slot(GridPlace p, GridStep in) const {
-    const GridStep outside = tile_step(p);
-    int number = 0;
-    if (outside.z == 0) number = in.z + 1;
-    if (outside.y == 0) number = 3 * number + in.y + 1;
-    if (outside.x == 0) number = 3 * number + in.x + 1;
-    return number;
-  }
   template <int kArcs>
   JAXMATCH_HOST_DEVICE int link(GridPlace p, int j) const {
     int before = 0;
-    if constexpr (kArcs == kManyArcs) {
-      before = slot(p, grid_step<kArcs>(j));
-    } else {
-      for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
-    }
-    return halo_index<kArcs>(p) * links_of_place(kArcs) + before;
+    for (int i = 0; kArcs == 8 && i < j; ++i) before += leads_inside(p, grid_step<kArcs>(i));
+    return halo_index(p) * links_of_place(kArcs) + before;
   }
 
   // Bytes of shared memory for a tile with numbers of `number` bytes; bytes() adds its links.
   JAXMATCH_HOST_DEVICE int64_t tile_bytes(int number) const {
     return (int64_t(padded()) * (arcs + 2) * number + 15) / 16 * 16;
   }
-  int64_t bytes(int number) const {
+  JAXMATCH_HOST_DEVICE int64_t bytes(int number) const {
     return tile_bytes(number) + int64_t(links()) * int64_t(sizeof(GridLink));
   }
 };
 
 // Binary logarithms of the smallest tile widths to plan; two and four times these widths are tried
-// as well. With many arcs there is only the smallest width.
+// as well.
 constexpr int kLeastLogFlat = 4, kLeastLogSolid = 3;
 
-// Calls f for each size of tiles to choose from. With many arcs, tiles are not flat unless the grid
-// is: they would have several times as many links as cells.
-template <class F>
-void each_tiling(const GridShape& s, int arcs, const F& f) {
-  const bool solid = is_solid(arcs);
+// Plans the tiles for a grid. Among the sizes that fit into `most_bytes` of shared memory, it
+// minimises the number of tiles per block, for `blocks` blocks, and then the size of the tiles.
+// Tiles of fewer than kLeastCells cells are avoided, because borders dominate in small tiles. If
+// all sizes that fit are that small, it minimises the number of tiles.
+inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
+                                  int64_t most_bytes) {
+  constexpr int kLeastCells = 512;
+  const bool solid = arcs == 6;
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
+  GridTiling best{};
+  const auto is_small = [](const GridTiling& t) {
+    return t.tiles() > 1 && t.cells() < kLeastCells;
+  };
+  const auto is_better = [&](const GridTiling& a, const GridTiling& b) {
+    if (is_small(a) || is_small(b)) {
+      return is_small(a) && is_small(b) ? a.tiles() < b.tiles() : is_small(b);
+    }
+    const int turns = up(a.tiles(), blocks), of_b = up(b.tiles(), blocks);
+    return turns != of_b ? turns < of_b : a.padded() < b.padded();
+  };
   const auto offer = [&](int log_x, int log_y, int size_y, int size_z) {
     const GridTiling t{log_x,
                        log_y,
@@ -200,41 +175,19 @@ void each_tiling(const GridShape& s, int arcs, const F& f) {
                        up(s.depth, size_z),
                        solid,
                        arcs};
-    if ((arcs + 2) * t.padded() <= UINT16_MAX) f(t);  // places fit into GridLink
+    const bool places_fit = (arcs + 2) * t.padded() <= UINT16_MAX;  // into GridLink
+    if (t.bytes(number) > most_bytes || !places_fit) return;
+    if (best.count_x == 0 || is_better(t, best)) best = t;
   };
   const int least = solid ? kLeastLogSolid : kLeastLogFlat;
-  const int most = arcs == kManyArcs ? least : least + 2;
-  for (int log_x = least; log_x <= most; ++log_x) {
+  for (int log_x = least; log_x <= least + 2; ++log_x) {
     for (int last = 1; last <= 64; ++last) {
       if (!solid && last <= s.height) offer(log_x, 0, last, 1);
       for (int log_y = 2; solid && last <= s.depth && log_y <= 5; ++log_y) {
-        const bool is_flat = 1 << log_y > 4 * last && last < s.depth;
-        if (arcs != kManyArcs || !is_flat) offer(log_x, log_y, 1 << log_y, last);
+        offer(log_x, log_y, 1 << log_y, last);
       }
     }
   }
-}
-
-// Tiles of so few cells are avoided, because borders dominate in them.
-inline bool is_small(const GridTiling& t) { return t.tiles() > 1 && t.cells() < 512; }
-
-// Plans the tiles for a grid. Among the sizes that fit into `most_bytes` of shared memory, it
-// minimises the number of tiles per block, for `blocks` blocks, and then the size of the tiles. If
-// all sizes that fit are small, it minimises the number of tiles.
-inline GridTiling plan_grid_tiles(const GridShape& s, int arcs, int number, int blocks,
-                                  int64_t most_bytes) {
-  GridTiling best{};
-  const auto is_better = [&](const GridTiling& a, const GridTiling& b) {
-    if (is_small(a) || is_small(b)) {
-      return is_small(a) && is_small(b) ? a.tiles() < b.tiles() : is_small(b);
-    }
-    const auto turns = [&](const GridTiling& t) { return (t.tiles() + blocks - 1) / blocks; };
-    return turns(a) != turns(b) ? turns(a) < turns(b) : a.padded() < b.padded();
-  };
-  each_tiling(s, arcs, [&](const GridTiling& t) {
-    if (t.bytes(number) > most_bytes) return;
-    if (best.count_x == 0 || is_better(t, best)) best = t;
-  });
   return best;
 }
 
