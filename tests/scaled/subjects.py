@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from exact import as_fraction
 from point_costs import distances
 
 from jaxmatch import Status
@@ -176,11 +177,14 @@ def _too_dear(problem: truths.Problem) -> Status | None:
 
 
 def _potentials_too_great(problem: truths.Problem) -> Status | None:
+    """Those of integers, and costs of flows or potentials that exceed floats."""
     cost = problem["cost"]
-    if cost.dtype.kind != "i":
-        return None
     size = problem["supply"].size * greatest(problem, "cost")
-    return Status.OVERFLOW if size > np.iinfo(cost.dtype).max else None
+    if cost.dtype.kind == "i":
+        return Status.OVERFLOW if size > np.iinfo(cost.dtype).max else None
+    real = np.float64 if cost.dtype == np.float64 else np.float32
+    much = size * int(problem["capacity"].astype(object).sum())
+    return Status.OVERFLOW if much > as_fraction(np.finfo(real).max) else None
 
 
 def _too_much_to_send(problem: truths.Problem) -> Status | None:
