@@ -255,7 +255,7 @@ SUBJECTS = {
     "masses": Subject(_scaled_masses, truths.ScaledMasses, _too_much_mass, underflow=12,
                       **_PLAN),
     "costs of edges": Subject(_costs_of_edges, truths.PricedNetwork, _too_dear,
-                              may=_potentials_too_great, solution=("flow",)),
+                              may=_potentials_too_great, solution=("flow",), must_fit=True),
     "masses of edges": Subject(_masses_of_edges, truths.ScaledPricedNetwork, _too_much_to_send,
                                solution=("flow",), underflow=18),
     "flow": Subject(_network, truths.Cut, **_CUT),
