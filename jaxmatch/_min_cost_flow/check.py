@@ -199,7 +199,7 @@ def _gap(
     least = xp.where(tiny, 64 * flushed_to(edges.cost.dtype, flow), 0).astype(real)
     flushed = times_up(counted, xp.broadcast_to(least, counted.shape))
     gap = sum_up(*terms, flushed)
-    sizes = sum(xp.abs(x[0]) for x in (c, of_tail, of_head))
+    sizes: Any = sum(xp.abs(x[0]) for x in (c, of_tail, of_head))
     near = spacing(potential.dtype, real)
     whole = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, potential))
     # If edges without a limit have negative costs, potentials must show that no cycle of such edges
