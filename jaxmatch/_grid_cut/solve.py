@@ -67,14 +67,12 @@ def grid_cut(
 
     **Arguments:**
 
-    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` with connectivity 6,
-      18 or 26; int32 to float64 (smaller dtypes are widened). +inf fixes a cell to a side (a hard
-      seed).
+    - `source_capacity`, `sink_capacity`: `[..., H, W]`, or `[..., D, H, W]` for volumes; int32 to
+      float64 (smaller dtypes are widened). +inf fixes a cell to a side (a hard seed).
     - `pairwise`: `[..., K, H, W]` or `[..., K, D, H, W]`: entry `[..., k, i]` is the capacity of
       the arc from cell i to its neighbour in direction k, see [Directions][grid-directions]. K is
       `connectivity`, or half of it if each entry is for both arcs between two cells.
-    - `connectivity`: 4 (the default) or 8 neighbours in two dimensions; 6, 18 or 26 in three. See
-      [Weights of diagonal neighbours][grid-weights]. With 18 and 26, a GPU runs the slow twin.
+    - `connectivity`: 4 (the default) or 8 for images; 6, 18 or 26 ([weights][grid-weights]).
     - `method`: `"auto"`, `"augment"` (CPU), `"push_relabel"` (CUDA) or `"xla"`, see
       [Methods][grid-cut-methods].
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest cells on the
