@@ -7,6 +7,7 @@ error. It reads `senders` and `receivers` of the network, not the arcs that were
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
