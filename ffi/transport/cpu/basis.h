@@ -165,7 +165,9 @@ struct Basis {
         // If the top of a tree of the forest is a row, its price follows from that of a column
         // below it.
         const int32_t col = is_row(x) ? child[x] : x;
-        const int64_t v = llrint(rint(c.v[col - c.rows] / c.coarse) * c.coarse);
+        // Any price is a start, but those of an auction may be beyond all sums along paths.
+        const double given = rint(c.v[col - c.rows] / c.coarse) * c.coarse;
+        const int64_t v = llrint(fmin(fmax(given, -kMostFirstPrice), kMostFirstPrice));
         set_price(x, is_row(x) ? cost_between(x, col) - v : v);
       }
     }

@@ -10,6 +10,8 @@ constexpr int64_t kMissNs = 10;
 
 // Sums of costs along a path of the basis tree do not exceed this, in units.
 constexpr double kMostOnPath = 0x1p61;
+// Greatest magnitude of a price with which the simplex method starts.
+constexpr double kMostFirstPrice = 0x1p59;
 
 // The first basis is a forest. In each of its trees, all prices follow from the price of one node.
 // This price is rounded to so coarse a grid that a price as large as the greatest cost has this
