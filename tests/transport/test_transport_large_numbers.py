@@ -157,3 +157,24 @@ def test_duals_of_rows_and_columns_without_mass():
             numbers = cost.astype(name)
             res = jm.solve_transport(numbers, supply, demand)
             assert jm.check_transport(numbers, supply, demand, res).gap <= 1e-6
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (6, 2), (40, 3), (9, 9)])
+def test_whole_costs_times_powers_of_two_have_the_same_plans(shape):
+    """In auctions beside dummies, prices of large costs leave 64 bits."""
+    rng = np.random.default_rng(sum(shape))
+    n, m = shape
+    for _ in range(5):
+        cost = rng.integers(-3, 4, shape)
+        part, capacity = n // 2, np.full(m, max(1, n // (2 * m)))
+        of_part = jm.solve_transport(cost, np.ones(n, int), np.full(m, n), partial=part).cost
+        of_capacity = jm.solve_capacitated_assignment(cost, col_capacity=capacity).cost
+        for power in range(30, 61):
+            many = cost << power
+            by_part = jm.solve_transport(many, np.ones(n, int), np.full(m, n), partial=part)
+            by_capacity = jm.solve_capacitated_assignment(many, col_capacity=capacity)
+            for res, least in ((by_part, of_part), (by_capacity, of_capacity)):
+                if res.status == Status.OVERFLOW:
+                    assert power > 53 - m.bit_length()
+                else:
+                    assert res.status == Status.OPTIMAL and res.cost == least * 2.0**power
