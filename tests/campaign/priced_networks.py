@@ -214,7 +214,7 @@ def assert_checked(truth: Truth, res: Any, found: Any) -> None:
         proofs = found.valid, found.optimal, found.infeasible, found.unbounded
         assert not any(proofs), "a proof of a problem that is invalid"
         return
-    if found.infeasible and not truth.left():  # supplies that do not sum to 0 have no flow anyway
+    if found.infeasible:
         truth.assert_cut(res.source_side)
     if found.unbounded:
         truth.assert_cycle(res.cycle)

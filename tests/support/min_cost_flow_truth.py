@@ -235,7 +235,8 @@ class Truth:
                 more -= most
             elif inside[v] and not inside[u]:
                 more += low
-        spare = max(sum(self.supply, Fraction(0)), Fraction(0))
+        # Supplies of floats may miss a sum of 0; what is too much stays where it is.
+        spare = Fraction(0) if self.is_whole else max(sum(self.supply, Fraction(0)), Fraction(0))
         assert more > spare, f"the cut lacks {shown(spare - more)}"
 
     def assert_cycle(self, cycle: np.ndarray) -> None:
