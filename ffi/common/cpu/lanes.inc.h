@@ -190,11 +190,16 @@ struct Avx2Lanes {
   static Reg from_bf16(__m128i x) {
     return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(x), 16)));
   }
-  // Exact for |x| < 2^51; the solver uses __int128 for larger integers.
+  // Rounded to nearest, as a conversion of one number is. The halves of x become the low bits of
+  // 2^84 + 2^63 and of 2^52; the first difference is exact.
   static Reg from_int64(__m256i x) {
-    const __m256i magic = _mm256_set1_epi64x(0x4338000000000000);
-    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, magic)),
-                         _mm256_castsi256_pd(magic));
+    const __m256i of_high = _mm256_set1_epi64x(0x4530000080000000);
+    const __m256i of_low = _mm256_set1_epi64x(0x4330000000000000);
+    const __m256d of_both = _mm256_set1_pd(0x1p84 + 0x1p63 + 0x1p52);
+    const __m256i high = _mm256_xor_si256(_mm256_srli_epi64(x, 32), of_high);
+    const __m256i low = _mm256_blend_epi32(of_low, x, 0x55);
+    return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), of_both),
+                         _mm256_castsi256_pd(low));
   }
   static Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
