@@ -44,6 +44,7 @@ class CostUnits {
   }
 
   JAXMATCH_HOST_DEVICE bool is_coarse_exact() const { return is_coarse_exact_; }
+  JAXMATCH_HOST_DEVICE bool is_exact() const { return fine_ <= least_bit_; }
   JAXMATCH_HOST_DEVICE int exponent(bool fine) const { return fine ? fine_ : coarse_; }
 
   // The cost of edge e in units.

@@ -86,18 +86,28 @@ JAXMATCH_HOST_DEVICE double to_double(P x) {
   return negative ? -found : found;
 }
 
+// Writes a number that is not negative, rounded up.
+JAXMATCH_HOST_DEVICE inline void write_up(void* array, Dtype dtype, double x) {
+  if (dtype == Dtype::kF64) return write_real(array, dtype, 0, x);
+  float y = float(x);
+  if (double(y) < x) y = nextafterf(y, INFINITY);
+  write_real(array, dtype, 0, y);
+}
+
 // Writes the results of an optimal flow, in units above the lower bounds. A price of 1 is
-// 2^exponent. Returns kOverflow if integers do not fit.
+// 2^exponent; `exact`: costs are multiples of that. Returns kOverflow if integers do not fit.
 template <class P, class Lanes>
 class OptimumWriter {
  public:
   JAXMATCH_HOST_DEVICE OptimumWriter(const Given& g, const MassUnits& masses, const int64_t* flow,
-                                     const P* price, int exponent, const Results& out, Lanes& lanes)
+                                     const P* price, int exponent, bool exact, const Results& out,
+                                     Lanes& lanes)
       : g_(g),
         masses_(masses),
         flow_(flow),
         price_(price),
         exponent_(exponent),
+        exact_(exact),
         out_(out),
         lanes_(lanes) {}
 
@@ -170,9 +180,9 @@ class OptimumWriter {
 
   // The gap is rounded up.
   JAXMATCH_HOST_DEVICE Status write_real_cost() const {
+    double* const net = is_whole(g_.mass) ? nullptr : lanes_.template take<double>(g_.nodes);
     double sum = 0, lost = 0, gap = 0;  // `lost` in rounding
-    const double can_flow =
-        is_whole(g_.mass) ? masses_.most : std::ldexp(masses_.most, masses_.exponent);
+    const double can_flow = most_flow();
     lanes_.each(g_.edges, [&](int32_t e) {
       if (g_.is_forbidden(e)) return;
       const double x = read_real(out_.flow, g_.mass, e), cost = g_.cost_of(e);
@@ -192,11 +202,34 @@ class OptimumWriter {
     gap = lanes_.sum(gap);
     if (lanes_.leads()) {
       write_real(out_.cost, out_.value, 0, sum);
-      write_real(out_.gap, out_.value, 0, gap >= 0 ? gap * (1 + 0x1p-22) : INFINITY);
+      if (!is_whole(g_.mass)) gap += cost_of_rounding(net);
+      write_up(out_.gap, out_.value, gap >= 0 ? gap * (1 + 0x1p-40) : INFINITY);
     }
     lanes_.sync();
     return is_finite(read_real(out_.cost, out_.value, 0)) ? kOptimal : kOverflow;
   }
+  // What a flow of least cost need not exceed on an edge.
+  JAXMATCH_HOST_DEVICE double most_flow() const {
+    if (!exact_) return masses_.most_of_all;
+    return is_whole(g_.mass) ? masses_.most : std::ldexp(masses_.most, masses_.exponent);
+  }
+  // What masses are worth that the flow sends too much or too little, because it is a multiple of
+  // the unit and was rounded. Only the leader computes it.
+  JAXMATCH_HOST_DEVICE double cost_of_rounding(double* net) const {
+    for (int32_t u = 0; u < g_.nodes; ++u) net[u] = read_real(g_.supply, g_.mass, u);
+    if (g_.nodes > 0) net[masses_.reduced] -= std::ldexp(double(masses_.rest), masses_.exponent);
+    for (int32_t e = 0; e < g_.edges; ++e) {
+      const double x = read_real(out_.flow, g_.mass, e);
+      net[g_.senders[e]] -= x;
+      net[g_.receivers[e]] += x;
+    }
+    double sum = 0;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      sum += std::abs(net[u] * read_real(out_.potential, out_.value, u));
+    }
+    return sum;
+  }
+
   // How much the flow of edge e is above its lower bound, and below its capacity.
   JAXMATCH_HOST_DEVICE double above(int32_t e) const {
     if (!is_whole(g_.mass)) return read_real(out_.flow, g_.mass, e) - g_.least(e);
@@ -213,6 +246,7 @@ class OptimumWriter {
   const int64_t* const flow_;
   const P* const price_;
   const int exponent_;
+  const bool exact_;
   const Results& out_;
   Lanes& lanes_;
 };

@@ -23,27 +23,27 @@ struct MassUnits {
   // Each such cycle contains an edge with a limit and, unless an edge of negative cost has no
   // limit, one of negative cost with a limit.
   double most = 0;
-  double difference = 0;  // between the sums of supplies and demands, in the caller's unit
+  double most_of_all = 0;  // the same of costs that were rounded: all limits, in the caller's unit
+  double difference = 0;   // between the sums of supplies and demands, in the caller's unit
+  // Supplies of floats that do not sum to 0: that of the node `reduced` is smaller by `rest` units.
+  int32_t reduced = 0;
+  int64_t rest = 0;
   // How many units may be left over because supplies do not sum to 0: `forgiven` in any network,
   // and more, up to `most_forgiven`, if those of a part of the network do not.
   int64_t forgiven = 0, most_forgiven = 0;
-  bool has_set_apart = false;  // some limits are so large that they count as none
+  // Limits above this count as none, because nothing that flows without them exceeds it: +inf if
+  // none do. If that frees a cycle of negative cost, a higher threshold decides.
+  double threshold = INFINITY;  // in the caller's unit
+
+  JAXMATCH_HOST_DEVICE bool has_set_apart() const { return threshold < INFINITY; }
 };
 
-// Which limits count as none, because no path carries so much. If that frees a cycle of negative
-// cost, the next rule decides.
-enum class Limits {
-  kUpToPaths,  // floats above the sum of what paths carry and smaller limits, for finer units
-  kUpToHole,   // those above a hole in the order of sizes, if sums would not fit
-  kAll,        // none
-};
-
-// Converts masses.
+// Converts masses. `above`: a threshold that was too low, or 0.
 template <class Lanes>
 class MassReader {
  public:
-  JAXMATCH_HOST_DEVICE MassReader(const Given& g, Limits limits, double forgiven, Lanes& lanes)
-      : g_(g), limits_(limits), forgiven_(forgiven), lanes_(lanes), whole_(is_whole(g.mass)) {}
+  JAXMATCH_HOST_DEVICE MassReader(const Given& g, double above, double forgiven, Lanes& lanes)
+      : g_(g), above_(above), forgiven_(forgiven), lanes_(lanes), whole_(is_whole(g.mass)) {}
 
   JAXMATCH_HOST_DEVICE Status read(MassUnits& out) {
     if (lanes_.any(has_invalid_capacity())) return kInvalidCapacity;
@@ -74,7 +74,8 @@ class MassReader {
     return !valid;
   }
 
-  // Floats are divided by about the greatest supply, so that sums neither overflow nor vanish.
+  // Floats are divided by about the greatest supply, so that sums neither overflow nor vanish; if
+  // limits decide, by the least one that does.
   JAXMATCH_HOST_DEVICE void choose_scale() {
     constexpr int kNone = -10000;
     int bits = kNone;
@@ -85,7 +86,11 @@ class MassReader {
     };
     lanes_.each(g_.nodes, [&](int32_t u) { see(read_real(g_.supply, g_.mass, u)); });
     if (g_.lower != nullptr) lanes_.each(g_.edges, [&](int32_t e) { see(g_.least(e)); });
-    if (lanes_.max(bits) == kNone) lanes_.each(g_.edges, [&](int32_t e) { see(g_.most(e)); });
+    if (above_ > 0) {
+      see(least_limit(above_));
+    } else if (lanes_.max(bits) == kNone) {
+      lanes_.each(g_.edges, [&](int32_t e) { see(g_.most(e)); });
+    }
     bits = lanes_.max(bits);
     scale_ = bits == kNone ? 0 : bits;
   }
@@ -124,12 +129,14 @@ class MassReader {
     to = int64_t(uint64_t(to) + uint64_t(lower));
   }
 
-  // A limit above all that can flow is no limit. Sorted by size, limits often have a hole: those
-  // above it ("as much as you like") count as none.
+  // A limit above all that can flow is no limit ("as much as you like").
   JAXMATCH_HOST_DEVICE void find_most(MassUnits& out) {
     double paths = 0;
     lanes_.each(g_.nodes, [&](int32_t u) { paths += more_[u] > 0 ? more_[u] : 0; });
     paths = lanes_.sum(paths);
+    double given = 0;
+    lanes_.each(g_.edges, [&](int32_t e) { given += std::abs(scaled(g_.least(e))); });
+    given = std::fmax(paths, lanes_.sum(given));
     bool without_limit = false;  // whether an edge of negative cost has none
     double all = 0, negative = 0;
     lanes_.each(g_.edges, [&](int32_t e) {
@@ -144,30 +151,31 @@ class MassReader {
     });
     all = lanes_.sum(all);
     negative = lanes_.sum(negative);
-    threshold_ = INFINITY;
     // Sums may have been rounded down.
     up_ = 1 + (double(g_.nodes) + g_.edges + 4) * 0x1p-52;
+    out.most_of_all = std::ldexp((paths + all) * up_, scale_);
     out.most = (paths + (lanes_.any(without_limit) ? all : negative)) * up_;
-    if (limits_ == Limits::kAll || out.most < (whole_ ? double(kMostFlow) : paths * 0x1p6)) return;
-    threshold_ =
-        below_hole(paths, limits_ == Limits::kUpToPaths && !whole_ && paths > 0 ? 1 : 0x1p10);
-    const double least = (paths + sum_of_limits(threshold_)) * up_;
-    if (least < out.most) {
-      out.most = least;
-      out.has_set_apart = true;
-    } else {
-      threshold_ = INFINITY;
+    if (out.most < (whole_ ? double(kMostFlow) : given * 0x1p6)) return;
+    const double threshold = closed_sum(paths, given);
+    const double least = (paths + sum_of_limits(threshold)) * up_;
+    if (least >= out.most) return;
+    out.most = least;
+    threshold_ = threshold;
+    if (threshold < INFINITY) {
+      const double x = std::ldexp(threshold, whole_ ? 0 : scale_);
+      out.threshold = x > kGreatest ? kGreatest : (x > 0 ? x : 0x1p-1074);
     }
   }
-  // A size that exceeds, divided by `factor`, the sum of `paths` and all limits up to that size;
-  // +inf if no limit is greater. Flows that do not use up other limits cannot exceed such a sum.
-  JAXMATCH_HOST_DEVICE double below_hole(double paths, double factor) const {
-    double below = paths > 0 ? paths : least_limit();
+  // The least number from `given` and from the next limit on that is the sum of `paths` and of all
+  // limits up to it, or exceeds that.
+  JAXMATCH_HOST_DEVICE double closed_sum(double paths, double given) const {
+    const double above = scaled(above_);
+    double below = given;
+    if (!(below > above)) below = least_limit(above);
     for (;;) {
-      const double sum = (paths + sum_of_limits(below * factor)) * up_;
-      if (!(sum > below)) return below * factor;
+      const double sum = (paths + sum_of_limits(below)) * up_;
+      if (!(sum > below)) return below;
       below = sum;
-      if (!is_finite(below)) return INFINITY;
     }
   }
   JAXMATCH_HOST_DEVICE JAXMATCH_ONCE double sum_of_limits(double below) const {
@@ -179,12 +187,12 @@ class MassReader {
     });
     return lanes_.sum(sum);
   }
-  // The least limit that is not 0.
-  JAXMATCH_HOST_DEVICE double least_limit() const {
+  // In the unit of scale_, as `above`.
+  JAXMATCH_HOST_DEVICE double least_limit(double above) const {
     double negated = -INFINITY;
     lanes_.each(g_.edges, [&](int32_t e) {
       const double x = range(e);
-      if (x > 0 && -x > negated) negated = -x;
+      if (x > above && -x > negated) negated = -x;
     });
     return -lanes_.max(negated);
   }
@@ -261,7 +269,9 @@ class MassReader {
       lanes_.each(g_.nodes, [&](int32_t u) {
         out.supply[u] = units(scaled(read_real(g_.supply, g_.mass, u)));
       });
-      if (lanes_.leads()) take_out_rest(out.supply);
+      if (lanes_.leads()) take_out_rest(out);
+      out.reduced = lanes_.from_leader(out.reduced);
+      out.rest = lanes_.from_leader(out.rest);
     }
     const double most = out.most + g_.nodes + 1;
     lanes_.each(g_.edges, [&](int32_t e) {
@@ -286,24 +296,26 @@ class MassReader {
     return lanes_.any(!fits) ? kOverflow : kOptimal;
   }
   // Supplies may not sum to 0. The largest number of the side that exceeds is reduced by the rest.
-  JAXMATCH_HOST_DEVICE void take_out_rest(int64_t* supply) const {
+  JAXMATCH_HOST_DEVICE void take_out_rest(MassUnits& out) const {
     int64_t rest = 0;
     int32_t most = 0, least = 0;
     for (int32_t u = 0; u < g_.nodes; ++u) {
-      rest += supply[u];
-      if (supply[u] > supply[most]) most = u;
-      if (supply[u] < supply[least]) least = u;
+      rest += out.supply[u];
+      if (out.supply[u] > out.supply[most]) most = u;
+      if (out.supply[u] < out.supply[least]) least = u;
     }
-    if (rest != 0) supply[rest > 0 ? most : least] -= rest;
+    if (rest == 0) return;
+    out.reduced = rest > 0 ? most : least;
+    out.rest = rest;
+    out.supply[out.reduced] -= rest;
   }
 
   const Given& g_;
-  const Limits limits_;
-  const double forgiven_;
+  const double above_, forgiven_;
   Lanes& lanes_;
   const bool whole_;
   double* more_ = nullptr;  // what leaves each node beyond lower bounds
-  double threshold_ = 0, up_ = 1, allowed_ = 0, imbalance_ = 0;
+  double threshold_ = INFINITY, up_ = 1, allowed_ = 0, imbalance_ = 0;
   int scale_ = 0, unit_ = 0;
 };
 

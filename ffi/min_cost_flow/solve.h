@@ -32,14 +32,15 @@ class Problem {
   JAXMATCH_HOST_DEVICE void solve(const Engine& engine) {
     const Status status = has_ends() ? costs_.choose(given_, lanes_) : kInvalidGraph;
     if (status != kOptimal) return write_failure(given_, status, out_, lanes_);
-    for (Limits limits = Limits::kUpToPaths;;) {
+    for (double above = 0;;) {
       lanes_.restart();
-      const Next next = attempt(engine, limits);
+      MassUnits masses;
+      const Next next = attempt(engine, above, masses);
       if (next == Next::kDone) return;
       if (next == Next::kWithAllCosts) {
         costs_.keep_all(given_, lanes_);
       } else {
-        limits = Limits(int(limits) + 1);
+        above = masses.threshold;
       }
     }
   }
@@ -79,7 +80,7 @@ class Problem {
     if (found == Outcome::kUnbounded) {
       const Next next = write_if_infeasible(masses, is_low, flow);
       if (next != Next::kWithMoreLimits) return next;
-      if (masses.has_set_apart) return Next::kWithMoreLimits;
+      if (masses.has_set_apart()) return Next::kWithMoreLimits;
       write_failure(given_, kUnbounded, out_, lanes_);
       if (lanes_.leads()) engine.for_cycle([&](int32_t e) { out_.cycle[e] = true; });
       return Next::kDone;
@@ -94,7 +95,8 @@ class Problem {
   JAXMATCH_HOST_DEVICE void write(const MassUnits& masses, const int64_t* flow, const P* price,
                                   bool fine) {
     const Status status =
-        OptimumWriter<P, Lanes>(given_, masses, flow, price, costs_.exponent(fine), out_, lanes_)
+        OptimumWriter<P, Lanes>(given_, masses, flow, price, costs_.exponent(fine),
+                                costs_.is_exact(), out_, lanes_)
             .write();
     if (status != kOptimal) write_failure(given_, status, out_, lanes_);
   }
@@ -243,9 +245,8 @@ class Problem {
   }
 
   template <class Engine>
-  JAXMATCH_HOST_DEVICE Next attempt(const Engine& engine, Limits limits) {
-    MassUnits masses;
-    const Status status = MassReader<Lanes>(given_, limits, forgiven_, lanes_).read(masses);
+  JAXMATCH_HOST_DEVICE Next attempt(const Engine& engine, double above, MassUnits& masses) {
+    const Status status = MassReader<Lanes>(given_, above, forgiven_, lanes_).read(masses);
     lanes_.sync();
     if (status == kOptimal) {
       if (costs_.has_set_apart()) {

@@ -36,7 +36,14 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float, Int, Num
 from jaxmatch._flow.check import require_kind
 from jaxmatch._flow.network import FlowNetwork, check_network
-from jaxmatch._min_cost_flow.check_flow import CheckEdges, conserves, exact_difference, most_flow
+from jaxmatch._min_cost_flow.check_flow import (
+    MOST_MASSES,
+    CheckEdges,
+    conserves,
+    exact_difference,
+    most_flow,
+    smaller,
+)
 from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, as_problem, forgiven
 from jaxmatch._min_cost_flow.result import MinimumCostFlow, MinimumCostFlowCheck
 from jaxmatch._transport.check_plan import times_up
@@ -236,11 +243,17 @@ def _is_cut(edges: CheckEdges, side: Bool[Array, " n"]) -> Bool[Array, ""]:
     leaves, enters = of_tail & ~of_head, of_head & ~of_tail
     supply = [xp.where(side, x, 0) for x in _parts(edges.supply)]
     out = [xp.where(leaves, x, 0) for x in _parts(edges.capacity)]
-    out = [xp.where(leaves & edges.endless, xp.inf, out[0]), *out[1:]]
     back = [xp.where(enters, x, 0) for x in _parts(edges.lower)]
-    more = sum_down(*supply, *(-x for x in out), *back)
+    factor = smaller(*supply, *out, *back)
+    # Tiny numbers are rounded by the factor.
+    tiny = MOST_MASSES * float(jnp.finfo(factor.dtype).tiny)
+    lost = xp.where(factor < 1, tiny, 0).astype(factor.dtype)
+    more = sum_down(*(factor * x for x in supply), *(-factor * x for x in out),
+                    *(factor * x for x in back))  # fmt: skip
+    more = xp.where((leaves & edges.endless).any(), -xp.inf, more - lost)
     # Supplies of floats may miss a sum of 0; what is too much stays where it is.
-    spare = xp.maximum(sum_up(*_parts(edges.supply)), 0)
+    supplies = _parts(edges.supply)
+    spare = xp.maximum(sum_up(*(factor * x for x in supplies)), 0)
     if jnp.issubdtype(edges.supply.dtype, jnp.integer):
         spare = xp.zeros_like(spare)
     return side.any() & (more > spare)

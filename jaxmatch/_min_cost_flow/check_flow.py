@@ -22,8 +22,10 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._min_cost_flow.problem import MinCostProblem
 
 
-# What a unit of fixed point is at most, relative to the sum of all flows and supplies.
-_UNIT = {"float64": 2.0**-58, "float32": 2.0**-28}
+# What a unit of fixed point is at most, relative to the sum of all flows, supplies and
+# lower bounds.
+_UNIT = {"float64": 2.0**-55, "float32": 2.0**-25}
+MOST_MASSES = 2.0**40  # in one sum
 
 
 class CheckEdges(NamedTuple):
@@ -134,7 +136,9 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     Exactly for integers, within the tolerances of `check_minimum_cost_flow` for floats.
     """
     xp, real, supply = module_of(flow), proof_float(flow), edges.supply
-    x, s = flow.astype(real), supply.astype(real)
+    x, s, lower = (y.astype(real) for y in (flow, supply, edges.lower))
+    factor = smaller(x, s, lower)
+    x, s, lower = x * factor, s * factor, lower * factor
     off = xp.abs(edges.net(x) - s)
     if jnp.issubdtype(flow.dtype, jnp.integer):
         # Equal modulo 2^bits, and as floats nearer than that.
@@ -145,17 +149,31 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     sizes = xp.abs(x)
     count = edges.around(xp.ones_like(sizes)) + 1
     through = edges.around(sizes) + xp.abs(s)
-    total = sizes.sum() + xp.abs(s).sum()
+    total = sizes.sum() + xp.abs(s).sum() + xp.abs(lower).sum()
     rounded = (2 * float(info.eps) + eps * count) * through
     rounded += count * (_UNIT[np.dtype(flow.dtype).name] * total + float(info.smallest_subnormal))
-    return _is_forgiven(edges, s, xp.maximum(off - rounded, 0), tolerance) & xp.isfinite(total)
+    beyond = xp.maximum(off - rounded, 0)
+    return _is_forgiven(edges, s, factor, beyond, tolerance) & xp.isfinite(total)
+
+
+def smaller(*masses: Float[Array, " k"]) -> Float[Array, ""]:
+    """A power of two such that sums of masses times that do not overflow; 1 for most."""
+    xp, real = module_of(masses[0]), masses[0].dtype
+    most = xp.stack([xp.max(xp.abs(x), initial=0) for x in masses]).max()
+    large = most > float(jnp.finfo(real).max) / MOST_MASSES
+    return xp.where(large, 1 / MOST_MASSES, 1).astype(real)
 
 
 def _is_forgiven(
-    edges: CheckEdges, supply: Float[Array, " n"], off: Float[Array, " n"], tolerance: float
+    edges: CheckEdges,
+    supply: Float[Array, " n"],
+    factor: Float[Array, ""],
+    off: Float[Array, " n"],
+    tolerance: float,
 ) -> Bool[Array, ""]:
     """Whether supplies are missed by no more than they themselves miss a sum of 0.
 
+    `supply`: of `edges`, times `factor`.
     `off`: by how much each node misses its supply. Supplies of each part of the network may miss
     a sum of 0 by `tolerance` of the positive ones, or as much as those of the whole network do.
     """
@@ -168,7 +186,7 @@ def _is_forgiven(
         return add_at(n, label, x)
 
     # Across parts, edges carry exactly their lower bound.
-    given = supply - edges.net(edges.lower.astype(supply.dtype))
+    given = supply - edges.net(edges.lower.astype(supply.dtype) * factor)
     missed, sizes = xp.abs(sums(given)), sums(xp.abs(given))
     whole = xp.maximum(sum_up(supply), sum_up(-supply))
     allowed = xp.where(missed <= tolerance * sizes + whole, 2 * missed, 0)

@@ -48,8 +48,9 @@ def solve(ends: Ends, problem: MinCostProblem) -> MinimumCostFlow:
 
     flow = _as_flow(edges, masses, found.units)
     potential, cost, gap, too_large = _value(problem, edges, flow, found.potential)
-    overflow = masses.overflow | start.overflow | found.overflow | too_large
-    status = jnp.where(unbounded, Status.UNBOUNDED, Status.OPTIMAL)
+    overflow = masses.overflow | start.overflow | found.overflow
+    status = jnp.where(too_large, Status.OVERFLOW, Status.OPTIMAL)
+    status = jnp.where(unbounded, Status.UNBOUNDED, status)
     status = jnp.where(infeasible, Status.INFEASIBLE, status)
     # A search that ended early has no verdict.
     status = jnp.where(overflow, Status.OVERFLOW, status)

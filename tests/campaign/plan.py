@@ -16,15 +16,15 @@ from campaign.solvers import SOLVERS
 
 # Of its turns, those that a solver takes: programs take seconds to compile.
 _TURNS, _TURNS_OF_PROGRAMS, _TURNS_OF_VARIED = 1.0, 0.1, 0.03
-# Of 104 problems, by subject.
+# Of a hundred problems, by subject.
 SHARES = {
-    "dense": 26,
+    "dense": 24,
     "ungated": 15,
     "divisible": 0.5,
     "capacities": 12,
     "row capacities": 2,
     "scipy": 1,
-    "sparse": 20,
+    "sparse": 18,
     "stored costs": 1,
     "transport": 5.5,
     "flow": 5,

@@ -15,7 +15,7 @@ from jaxmatch import Status
 Numbers = list[Fraction]
 Limits = list[Fraction | None]
 _Edges = tuple[list[int], list[int], list[int]]  # tails, heads and costs
-_MOST = 1 << 60  # of integers that can flow
+_MOST = (1 << 60) - (1 << 12)  # of integers that can flow; sums of doubles
 
 
 class Truth:
@@ -62,7 +62,7 @@ class Truth:
         self.supply = [as_fraction(b) for b in supply]
         self.by_cost, self.by_mass = (
             math.lcm(*(x.denominator for x in every if x is not None))
-            for every in (self.cost, (*self.capacity, *self.lower, *self.supply))
+            for every in (self.cost, self._masses())
         )
 
     def left(self) -> Fraction:
@@ -160,9 +160,22 @@ class Truth:
         return self.reach() * sum(map(abs, self.cost), Fraction(0))
 
     def is_extreme(self, greatest: Fraction) -> bool:
-        """Whether costs span more bits than prices have, or sums of some may exceed floats."""
-        sizes = [abs(c) for c in self.cost if c]
-        return bool(sizes) and (max(sizes) > min(sizes) * 2**96 or max(sizes) > greatest / 2**10)
+        """Whether costs span more bits than prices have, or masses more than flows have, or sums of
+        some may exceed floats."""
+        costs, masses = ([abs(x) for x in every if x] for every in (self.cost, self._masses()))
+        sizes = [*costs, *([] if self.is_whole else masses)]
+        return any((
+            max(sizes, default=0) > greatest / 2**10,
+            bool(costs) and max(costs) > min(costs) * 2**96,
+            bool(masses) and not self.is_whole and max(masses) > min(masses) * 2**52,
+        ))  # fmt: skip
+
+    def _masses(self) -> Limits:
+        return [*self.capacity, *self.lower, *self.supply]
+
+    def vanishing(self) -> Fraction:
+        """What products of a cost and a mass may lose below the least double."""
+        return len(self.cost) * Fraction(2) ** -1074
 
     # What proofs say
 
@@ -332,6 +345,10 @@ def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
     most = int(np.iinfo(res.cost.dtype).max) if whole else 0
     if truth.is_whole and truth.reach() >= _MOST:
         found.add(Status.OVERFLOW)
+    # Flows of edges without a limit may not fit their dtype.
+    info = (np.iinfo if truth.is_whole else np.finfo)(res.flow.dtype)
+    if None in truth.capacity and truth.reach() > as_fraction(info.max):
+        found.add(Status.OVERFLOW)
     if whole and not truth.potentials_fit(most):
         found.add(Status.OVERFLOW)
     if not whole:  # floats that exceed their dtype, or differ by more than about 2^1000 in size
@@ -367,7 +384,7 @@ def _assert_optimal(truth: Truth, res: Any) -> None:
     truth.assert_within(flow)
     truth.assert_conserved(flow, truth.reach() / 2**58, res.flow.dtype)
     error = truth.error(flow)
-    lost = len(flow) * Fraction(2) ** -1074  # products that vanish
+    lost = truth.vanishing()
     assert np.isinf(res.gap) or error <= as_fraction(res.gap) + lost, (
         f"the flow costs {shown(error)} above the optimum, gap {res.gap}"
     )

@@ -72,8 +72,12 @@ class CostScaling {
   template <class P>
   bool prove(const Arcs<P>& g, int finer, P* price, HostArena& memory) {
     P* const cost = memory.take<P>(begin_[g_.nodes]);
+    bool misses_loop = false;  // one whose cost was rounded to 0
     for (int32_t e = 0; e < g.arcs; ++e) {
-      if (place_[e] < 0) continue;
+      if (place_[e] < 0) {
+        misses_loop |= g.cost[e] < 0 && g_.cost[e] >= 0 && g.capacity[e] > 0;
+        continue;
+      }
       cost[place_[e]] = g.cost[e];
       cost[arc_[place_[e]].opposite] = -g.cost[e];
     }
@@ -82,7 +86,7 @@ class CostScaling {
       return false;
     }
     begin_at_zero(price);
-    return true;
+    return !misses_loop;
   }
 
   const int64_t* price() const { return price_; }
