@@ -72,6 +72,21 @@ def test_large_numbers_of_narrow_floats(name):
             assert_same(jm.solve_transport(numbers, supply, demand), want, gap=0)
 
 
+@pytest.mark.parametrize("small", [2.0**-24, 2.0**-23, 2.0**-22, 2.0**-20, 2.0**-14])
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float32"])
+def test_a_level_above_denormal_costs(name, maximize, small):
+    """Costs of a second level may become denormal numbers when they are lowered."""
+    sign = -1 if maximize else 1
+    cost = sign * np.array([[0.25, small], [small, 0.25], [0.25, small]])
+    masses = np.array([8, 1, 0], np.float32), np.array([7, 2], np.float32)
+    res = to_numpy(jm.solve_transport(cost.astype(numpy_dtype(name)), *masses, maximize=maximize))
+    assert res.status == Status.OPTIMAL
+    plan = np.zeros((3, 2))
+    np.add.at(plan, (res.rows, res.cols), res.mass)
+    np.testing.assert_array_equal(plan, [[6, 2], [1, 0], [0, 0]])
+
+
 def test_points_far_away():
     random = np.random.default_rng(0)
     x, y = random.random((2, 40, 2))

@@ -13,8 +13,9 @@ Elem mapped_cost(const CostMap& map, Elem cost, bool maximize) {
   if (x == y) return cost;
   using Bits = typename F::Bits;
   Bits bits = F::kInfinityBits;
-  if (y < __builtin_inf()) {
-    bits = Bits(Bits(ilogb(y) - (F::kLowest + F::kDigits - 2)) << (F::kDigits - 1));
+  if (y < __builtin_inf()) {  // a power of two, maybe a denormal number
+    const int size = ilogb(y) - F::kLowest, exponent = size - (F::kDigits - 2);
+    bits = exponent > 0 ? Bits(Bits(exponent) << (F::kDigits - 1)) : Bits(Bits(1) << size);
   }
   if (maximize) bits |= Bits(Bits(1) << (8 * sizeof(Bits) - 1));
   Elem out;
