@@ -197,7 +197,10 @@ def _units_of_integers(
     limit = jnp.where(is_known, known * (1 + 2.0**-20) + 1, most).astype(real)
     whole = jnp.minimum(limit, most * (1 - 2.0**-20)).astype(integer) + 1
     if integer == jnp.int64:
-        fits = [_sum_below([x], 1 << bits)[1] for x in (source, sink)]
+        # No flow exceeds the sum of either side. Single capacities of the other may.
+        sums, fits = zip(*(_sum_below([x], 1 << bits) for x in (source, sink)), strict=True)
+        flow = jnp.where(fits[0], *sums)
+        excess = jnp.where(fits[0] | fits[1], jnp.clip(excess, -flow - 1, flow + 1), excess)
         large = ~(fits[0] | fits[1])
         large |= jnp.stack([(arc >= 1 << bits).any() for arc in units]).any()
     else:

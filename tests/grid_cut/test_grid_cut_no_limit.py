@@ -60,6 +60,19 @@ def test_integers_do_not_overflow(method):
 
 
 @pytest.mark.parametrize("method", ["auto", "xla"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_large_seed_on_one_side_does_not_wrap_around(method, reverse):
+    """What arrives in one cell does not fit int64 together with its seed."""
+    source = np.array([[2**21, 2**55], [2**58, 2**55]])
+    sink = np.array([[2**31, 3], [2**59, 2**63 - 1]])
+    pairwise = np.array([[[2**25, 0], [2**58, 0]], [[2**31, 2**21], [0, 0]]])
+    given = (sink, source, pairwise) if reverse else (source, sink, pairwise)
+    with x64(True):
+        res = to_numpy(jm.grid_cut(*given, method=method))
+        assert_minimum(res, *given, 4)
+
+
+@pytest.mark.parametrize("method", ["auto", "xla"])
 @pytest.mark.parametrize("connectivity, most", [(6, 2**59), (18, 2**58), (26, 2**58)])
 def test_sums_at_one_cell_do_not_wrap_around(connectivity, most, method):
     with x64(True):
