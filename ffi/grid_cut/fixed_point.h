@@ -53,19 +53,19 @@ struct GridBound {
       each = s.most_finite > 0 ? s.most_finite : 1;
       count *= double(arcs + 2);
     }
-    constexpr double kMost = 1.7976931348623157e308;
-    GridBound bound;
-    bound.significand = frexp(each, &bound.exponent) * count;
-    bound.limit = each * count < kMost ? each * count : kMost;
-    bound.down = GridPower::of(-bound.exponent);
-    return bound;
+    return product(each, count);
   }
   // The bound that a known cut of this capacity gives. The capacity is a sum that may be rounded,
   // so the bound is slightly larger.
   JAXMATCH_HOST_DEVICE static GridBound of_cut(double capacity) {
+    return product(capacity, 1 + 0x1p-20);
+  }
+  // x * factor, which may exceed the range of double.
+  JAXMATCH_HOST_DEVICE static GridBound product(double x, double factor) {
+    constexpr double kMost = 1.7976931348623157e308;
     GridBound bound;
-    bound.limit = capacity * (1 + 0x1p-20);
-    bound.significand = frexp(bound.limit, &bound.exponent);
+    bound.significand = frexp(x, &bound.exponent) * factor;
+    bound.limit = x * factor < kMost ? x * factor : kMost;
     bound.down = GridPower::of(-bound.exponent);
     return bound;
   }
