@@ -210,7 +210,7 @@ class Truth:
         beyond = Fraction(0)
         for x, size, count in zip(off, through, degree, strict=True):
             beyond += max(x - 4 * eps * size - count * (grid + least), Fraction(0))
-        allowed = 2 * sum(map(abs, self.left_of_parts())) + self.rounding(dtype)
+        allowed = 3 * sum(map(abs, self.left_of_parts())) + self.rounding(dtype)
         assert beyond <= allowed, f"the flow misses supplies by {shown(beyond)}"
 
     def rounding(self, dtype: Any) -> Fraction:
