@@ -11,7 +11,6 @@ import grid_cut_hostile
 import numpy as np
 import pytest
 from grid_cut_helpers import (
-    CONNECTIVITIES,
     STEPS,
     assert_minimum,
     capacity_of_cut,
@@ -26,7 +25,7 @@ from jaxmatch._ffi.sizes import size
 
 
 pytestmark = pytest.mark.skipif(emulated.compiler() is None, reason="needs g++")
-each_connectivity = pytest.mark.parametrize("connectivity", CONNECTIVITIES)
+each_connectivity = pytest.mark.parametrize("connectivity", (4, 8, 6))  # those of CUDA
 
 
 @pytest.fixture(scope="session")
