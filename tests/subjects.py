@@ -183,6 +183,12 @@ def priced_networks(rng: Rng, count: int, shape: tuple[int, int], dtype: str) ->
     return network, capacity, cost, supply
 
 
+def with_both_gates(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Rows and columns of a matrix that may stay unmatched, each at a cost."""
+    sides = [numbers(rng, (count, k), dtype, 50) for k in shape]
+    return *dense(rng, count, shape, dtype), *sides
+
+
 def partial_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     """Of which a part of the mass moves."""
     return *plans(rng, count, shape, dtype), rng.integers(1, 2 * shape[0], count).astype(np.int32)
@@ -240,6 +246,16 @@ def of_masks(cost: Any, row_mask: Any, col_mask: Any, unmatched_cost: Any) -> fl
 
 def of_points(x: Any, y: Any) -> float:
     return least(distances(x, y, "sqeuclidean"))
+
+
+def of_both_gates(cost: Any, of_row: Any, of_col: Any) -> float:
+    """Each row and each column has one more, which it takes to stay."""
+    (n, m), cost = cost.shape, np.asarray(cost).astype(float)
+    whole = np.zeros((n + m, m + n))
+    whole[:n, :m] = cost
+    whole[:n, m:] = np.asarray(of_row).astype(float)[:, None]
+    whole[n:, :m] = np.asarray(of_col).astype(float)
+    return least(whole)
 
 
 RADIUS = 4.0
@@ -397,6 +413,10 @@ SUBJECTS = {
         gated(jm.solve_assignment, 1, *MASKED), masked, of_masks,
         gated(jm.check_assignment, 1, *MASKED), numbers=(0, 3),
     ),
+    "assignment with gates of both sides": Subject(
+        gated(jm.solve_assignment, 1, *UNMATCHED), with_both_gates, of_both_gates,
+        gated(jm.check_assignment, 1, *UNMATCHED), numbers=(0, 1, 2),
+    ),
     "points": Subject(
         jm.solve_assignment_points, points, of_points, jm.check_assignment_points,
         methods=("auto",), dtypes=FLOATS, numbers=(0, 1), alone=True,
@@ -408,6 +428,11 @@ SUBJECTS = {
     ),
     "capacities": Subject(
         solve_capacities, dense, lambda c: least(np.repeat(c, 2, -1)), check_capacities
+    ),
+    "capacities with gates of both sides": Subject(
+        gated(solve_capacities, 1, *UNMATCHED), with_both_gates,
+        lambda c, r, s: of_both_gates(np.repeat(c, 2, -1), r, np.repeat(s, 2)),
+        gated(check_capacities, 1, *UNMATCHED), numbers=(0, 1, 2),
     ),
     "minima": Subject(
         partial(jm.solve_capacitated_assignment, **MINIMA), dense, of_minima,

@@ -4,8 +4,9 @@ The dummy column takes the unused capacities of rows, and the dummy row those of
 are minima, each column is split into two parts. The capacity of the first part is the minimum, and
 the dummy row must not fill it. The second part has the remaining capacity.
 
-This module is for compiled programs. Outside of a trace, `native_capacities` does the same in one
-native call, see ffi/transport/cpu/capacities_handler.cc.
+This module is for compiled programs, and for NumPy arrays where columns may stay at a cost. Outside
+of a trace, `native_capacities` does the rest in one native call, see
+ffi/transport/cpu/capacities_handler.cc.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._assignment.capacity_problem import CapacityProblem
+from jaxmatch._common.promotion import common_dtype
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
@@ -45,14 +47,14 @@ def by_transport(
     `with_dummies(problem, units)` returns the transport problem, and whether its integer costs do
     not fit their dtype.
     """
-    units = _in_units(problem)
+    xp, units = _module_of(problem.transport.supply), _in_units(problem)
     balanced, too_wide = with_dummies(problem, units)
     res = solve(balanced)
     # `too_wide` and `units.status` are errors that `solve` does not detect. Invalid costs, which it
     # does detect, take precedence.
-    status = jnp.where(too_wide, _OVERFLOW, units.status)
+    status = xp.where(too_wide, _OVERFLOW, units.status)
     solved = (status == _OPTIMAL) | (res.status == _INVALID_COST)
-    status = jnp.where(solved, res.status, status).astype(np.int32)
+    status = xp.where(solved, res.status, status).astype(np.int32)
     solved = status == _OPTIMAL
     u, v = _duals(res, problem, units)
     n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
@@ -64,7 +66,7 @@ def by_transport(
     def number(x: Array) -> Array:
         """x in the dtype of results, NaN where a problem is not solved."""
         ok = solved[..., None] if x.ndim > solved.ndim else solved
-        return jnp.where(ok, x, np.nan).astype(res.cost.dtype)
+        return xp.where(ok, x, np.nan).astype(res.cost.dtype)
 
     common = {
         "cost": number(res.cost),
@@ -77,9 +79,9 @@ def by_transport(
         rows, cols, mass = _merged(res.rows, cols, res.mass, own, max(n + m * parts - 1, 0))
         return Transport(rows=rows, cols=cols, mass=mass, **common)
     # In the plan, each row that exists has one entry, of one unit. Entries are ordered by row.
-    exists, cols = units.rows > 0, jnp.where(own, cols, -1).astype(np.int32)
-    at = jnp.maximum(jnp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
-    col4row = jnp.where(exists, jnp.take_along_axis(cols, at, -1), -1)
+    exists, cols = units.rows > 0, xp.where(own, cols, -1).astype(np.int32)
+    at = xp.maximum(xp.cumsum(exists, -1, dtype=np.int32) - 1, 0)
+    col4row = xp.where(exists, xp.take_along_axis(cols, at, -1), -1)
     return CapacitatedAssignment(col4row=col4row, col_count=_counts(col4row, m), **common)
 
 
@@ -98,30 +100,35 @@ class Units(NamedTuple):
     status: Int[Array, "..."]
 
 
+def _module_of(x: Any) -> Any:
+    """NumPy, or JAX's for JAX arrays."""
+    return np if isinstance(x, np.ndarray) else jnp
+
+
 def _in_units(problem: CapacityProblem) -> Units:
-    given = problem.transport
+    xp, given = _module_of(problem.transport.supply), problem.transport
     rows, cols, row_mask, col_mask = given.supply, given.demand, given.row_mask, given.col_mask
-    rows = rows if row_mask is None else jnp.where(row_mask, rows, 0)
-    cols = cols if col_mask is None else jnp.where(col_mask, cols, 0)
+    rows = rows if row_mask is None else xp.where(row_mask, rows, 0)
+    cols = cols if col_mask is None else xp.where(col_mask, cols, 0)
     negative = (rows < 0).any(-1) | (cols < 0).any(-1)
-    rows, cols = jnp.maximum(rows, 0), jnp.maximum(cols, 0)
+    rows, cols = xp.maximum(rows, 0), xp.maximum(cols, 0)
     of_rows, of_cols = _total(rows), _total(cols)
     least, missed = problem.col_minimum, False
     if least is not None:
-        least = least if col_mask is None else jnp.where(col_mask, least, 0)
-        least = jnp.maximum(least, 0)
+        least = least if col_mask is None else xp.where(col_mask, least, 0)
+        least = xp.maximum(least, 0)
         missed = (least > cols).any(-1) | (_total(least) > of_rows)[..., 0]
-        least = jnp.minimum(least, cols)
+        least = xp.minimum(least, cols)
     # A capacity above the total of the other side can never be used up. To keep sums small, it is
-    # cut to that total plus 1. But with unmatched costs a row pays for each unmatched unit, so rows
-    # keep their capacities.
-    rows = jnp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
-    cols = jnp.minimum(cols, of_rows + 1)
-    least = None if least is None else jnp.minimum(least, cols)
-    status = jnp.where(missed, _INFEASIBLE, _OPTIMAL)
-    most = jnp.minimum(of_rows, of_cols)[..., 0]
-    status = jnp.where(most >= _MOST_PAIRS, _OVERFLOW, status)
-    status = jnp.where(negative, _INVALID_CAPACITY, status)
+    # cut to that total plus 1. But if a row or column pays for each unmatched unit, it keeps its
+    # capacity.
+    rows = xp.minimum(rows, of_cols + 1) if problem.unmatched_cost is None else rows
+    cols = xp.minimum(cols, of_rows + 1) if problem.unmatched_col_cost is None else cols
+    least = None if least is None else xp.minimum(least, cols)
+    status = xp.where(missed, _INFEASIBLE, _OPTIMAL)
+    most = xp.minimum(of_rows, of_cols)[..., 0]
+    status = xp.where(most >= _MOST_PAIRS, _OVERFLOW, status)
+    status = xp.where(negative, _INVALID_CAPACITY, status)
     return Units(rows, cols, least, of_rows, of_cols, status)
 
 
@@ -132,7 +139,8 @@ def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
     """
     near = x.sum(-1, dtype=np.float32, keepdims=True)
     exact = x.sum(-1, dtype=np.int32, keepdims=True)
-    return jnp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
+    xp = _module_of(x)
+    return xp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
 
 
 def with_dummies(
@@ -140,34 +148,38 @@ def with_dummies(
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
     """The balanced transport problem, and whether its integer costs do not fit their dtype."""
     assert isinstance(problem.transport, TransportProblem)
-    own = problem.transport
+    xp, own = _module_of(problem.transport.supply), problem.transport
     cost, row_mask, col_mask, col_dual = own.cost, own.row_mask, own.col_mask, own.col_dual
-    unmatched = problem.unmatched_cost
+    unmatched, of_cols = problem.unmatched_cost, problem.unmatched_col_cost
     *batch, n, m = cost.shape
-    cols, too_wide = units.cols, jnp.zeros(batch, bool)
-    cost = cost if unmatched is None else cost.astype(unmatched.dtype)
+    cols, too_wide = units.cols, xp.zeros(batch, bool)
+    if unmatched is not None:
+        dtype = unmatched.dtype if of_cols is None else common_dtype(unmatched, of_cols)
+        cost, unmatched = cost.astype(dtype), unmatched.astype(dtype)
+        of_cols = None if of_cols is None else of_cols.astype(dtype)
     if units.least is not None and cost.dtype == np.int32:
         # The cost that forbids pairs of the dummy row may be twice the greatest cost.
         wide = jax.dtypes.canonicalize_dtype(np.int64)
         cost = cost.astype(wide)
         unmatched = None if unmatched is None else unmatched.astype(wide)
-    last = jnp.zeros((*batch, m), cost.dtype)
+        of_cols = None if of_cols is None else of_cols.astype(wide)
+    last = xp.zeros((*batch, m), cost.dtype) if of_cols is None else of_cols
     if units.least is not None:
-        never, too_wide = _forbidding(cost, unmatched, problem, maximize)
-        last = interleaved(jnp.broadcast_to(never[..., None], last.shape), last)
+        never, too_wide = _forbidding(cost, unmatched, of_cols, problem, maximize)
+        last = interleaved(xp.broadcast_to(never[..., None], last.shape), last)
         cols = interleaved(units.least, units.cols - units.least)
         cost = doubled(cost)
         col_mask = None if col_mask is None else doubled(col_mask)
         col_dual = None if col_dual is None else doubled(col_dual)
-    unmatched = jnp.zeros((*batch, n), cost.dtype) if unmatched is None else unmatched
-    last = jnp.concatenate([last, jnp.zeros((*batch, 1), cost.dtype)], -1)
-    cost = jnp.concatenate([cost, unmatched[..., None]], -1)
-    cost = jnp.concatenate([cost, last[..., None, :]], -2)
+    unmatched = xp.zeros((*batch, n), cost.dtype) if unmatched is None else unmatched
+    last = xp.concatenate([last, xp.zeros((*batch, 1), cost.dtype)], -1)
+    cost = xp.concatenate([cost, unmatched[..., None]], -1)
+    cost = xp.concatenate([cost, last[..., None, :]], -2)
 
     def wider(x: Array | None, value: bool | int) -> Any:
         if x is None:
             return None
-        return jnp.concatenate([x, jnp.full((*batch, 1), value, x.dtype)], -1)
+        return xp.concatenate([x, xp.full((*batch, 1), value, x.dtype)], -1)
 
     moved = units_moved(problem, units)
     balanced = TransportProblem(
@@ -184,43 +196,56 @@ def with_dummies(
 
 def units_moved(problem: CapacityProblem, units: Units) -> Int[Array, "..."]:
     """How many units rows must send to columns: the lesser total, or 0 with unmatched costs."""
-    moved = jnp.minimum(units.of_rows, units.of_cols)[..., 0]
-    return moved if problem.unmatched_cost is None else jnp.zeros_like(moved)
+    xp = _module_of(problem.transport.supply)
+    moved = xp.minimum(units.of_rows, units.of_cols)[..., 0]
+    return moved if problem.unmatched_cost is None else xp.zeros_like(moved)
 
 
 def interleaved(one: Array, other: Array) -> Num[Array, "... 2*m"]:
     *batch, m = one.shape
-    return jnp.stack([one, other], -1).reshape(*batch, 2 * m)
+    xp = _module_of(one)
+    return xp.stack([one, other], -1).reshape(*batch, 2 * m)
 
 
 def doubled(x: Array) -> Num[Array, "... 2*m"]:
     """Repeats each entry: x_1, x_1, x_2, x_2, ..."""
-    return jnp.repeat(x, 2, -1)
+    return x.repeat(2, -1)
 
 
 def _forbidding(
-    cost: Array, unmatched: Array | None, problem: CapacityProblem, maximize: bool
+    cost: Array,
+    unmatched: Array | None,
+    of_cols: Array | None,
+    problem: CapacityProblem,
+    maximize: bool,
 ) -> tuple[Num[Array, "..."], Bool[Array, "..."]]:
     """The cost at which the dummy row never fills a minimum, and whether it does not fit the dtype.
 
     For floats this cost is infinite. For integers it exceeds the cost of replacing the dummy row by
     a unit of any real row. If the minima can be met at all, there is such a unit.
     """
-    batch = cost.shape[:-2]
-    if jnp.issubdtype(cost.dtype, jnp.floating):
-        return jnp.full(batch, -np.inf if maximize else np.inf, cost.dtype), jnp.zeros(batch, bool)
+    xp, batch = _module_of(problem.transport.supply), cost.shape[:-2]
+    if jnp.issubdtype(cost.dtype, xp.floating):
+        return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
     if row_mask is not None:
-        cost = jnp.where(row_mask[..., :, None], cost, 0)
-        unmatched = None if unmatched is None else jnp.where(row_mask, unmatched, 0)
+        cost = xp.where(row_mask[..., :, None], cost, 0)
+        unmatched = None if unmatched is None else xp.where(row_mask, unmatched, 0)
     if col_mask is not None:
-        cost = jnp.where(col_mask[..., None, :], cost, 0)
+        cost = xp.where(col_mask[..., None, :], cost, 0)
+        of_cols = None if of_cols is None else xp.where(col_mask, of_cols, 0)
     least, most = cost.min((-2, -1), initial=0), cost.max((-2, -1), initial=0)
-    if unmatched is not None:
-        least = jnp.minimum(least, unmatched.min(-1, initial=0))
-        most = jnp.maximum(most, unmatched.max(-1, initial=0))
-    too_wide = most > np.iinfo(cost.dtype).max - 1 + least
-    never = jnp.where(too_wide, 0, most) - jnp.where(too_wide, 0, least) + 1
+    for x in (unmatched, of_cols):
+        if x is not None:
+            least = xp.minimum(least, x.min(-1, initial=0))
+            most = xp.maximum(most, x.max(-1, initial=0))
+    greatest = np.iinfo(cost.dtype).max
+    too_wide = most > greatest - 1 + least
+    never = xp.where(too_wide, 0, most) - xp.where(too_wide, 0, least) + 1
+    if of_cols is not None:  # the dummy row may have to fill another column instead
+        more = xp.where(too_wide, 0, xp.maximum(most, -least))
+        too_wide |= never > greatest - more
+        never += xp.where(too_wide, 0, more)
     return (-never if maximize else never).astype(cost.dtype), too_wide
 
 
@@ -232,25 +257,30 @@ def _duals(
     res: Transport, problem: CapacityProblem, units: Units
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
     """The duals of rows and of columns, shifted so that a dummy with mass would have the dual 0."""
-    n = problem.transport.supply.shape[-1]
+    xp, n = _module_of(problem.transport.supply), problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
     if problem.unmatched_cost is None:
-        of_col = jnp.where(units.of_rows > units.of_cols, of_col, 0)
-        of_col = jnp.where(units.of_rows < units.of_cols, -of_row, of_col)
+        of_col = xp.where(units.of_rows > units.of_cols, of_col, 0)
+        of_col = xp.where(units.of_rows < units.of_cols, -of_row, of_col)
         of_row = -of_col
-    u, v = shift_duals(u, of_col, jnp), shift_duals(v, of_row, jnp)
+    u, v = shift_duals(u, of_col, xp), shift_duals(v, of_row, xp)
     if units.least is not None:
-        v = jnp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
+        v = xp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
-    u = u if row_mask is None else jnp.where(row_mask, u, 0)
-    v = v if col_mask is None else jnp.where(col_mask, v, 0)
+    u = u if row_mask is None else xp.where(row_mask, u, 0)
+    v = v if col_mask is None else xp.where(col_mask, v, 0)
     return u, v
 
 
 def _counts(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
     """The number of rows matched to each column."""
     batch = col4row.shape[:-1]
+    if isinstance(col4row, np.ndarray):
+        found: Any = np.zeros((*batch, m + 1), np.int32)
+        *places, _ = np.indices(col4row.shape, sparse=True)
+        np.add.at(found, (*places, col4row), 1)  # the last one counts rows that stay
+        return found[..., :m]
 
     def count(cols: Array) -> Array:
         return jnp.zeros(m, jnp.int32).at[jnp.where(cols < 0, m, cols)].add(1, mode="drop")
@@ -268,17 +298,18 @@ def _merged(
 
     `own`: the plan entries that are between real rows and columns.
     """
+    xp = _module_of(own)
 
     def first(own: Array, *xs: Array) -> tuple[Array, ...]:
-        order = jnp.argsort(~own, axis=-1, stable=True)[..., :size]
-        return tuple(jnp.take_along_axis(x, order, -1) for x in (own, *xs))
+        order = xp.argsort(~own, axis=-1, stable=True)[..., :size]
+        return tuple(xp.take_along_axis(x, order, -1) for x in (own, *xs))
 
     own, rows, cols, mass = first(own, rows, cols, mass)
     again = own[..., 1:] & (rows[..., 1:] == rows[..., :-1]) & (cols[..., 1:] == cols[..., :-1])
-    end = jnp.zeros_like(own[..., :1])
-    more = jnp.concatenate([jnp.where(again, mass[..., 1:], 0), end.astype(mass.dtype)], -1)
+    end = xp.zeros_like(own[..., :1])
+    more = xp.concatenate([xp.where(again, mass[..., 1:], 0), end.astype(mass.dtype)], -1)
     own, rows, cols, mass = first(
-        own & ~jnp.concatenate([end, again], -1), rows, cols, mass + more.astype(mass.dtype)
+        own & ~xp.concatenate([end, again], -1), rows, cols, mass + more.astype(mass.dtype)
     )
-    rows, cols, mass = (jnp.where(own, *x) for x in ((rows, -1), (cols, -1), (mass, 0)))
+    rows, cols, mass = (xp.where(own, *x) for x in ((rows, -1), (cols, -1), (mass, 0)))
     return rows.astype(np.int32), cols.astype(np.int32), mass.astype(np.int32)

@@ -63,7 +63,9 @@ class Claim(NamedTuple):
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", on_host=True)
+@in_full_precision(
+    "cost", "row_mask", "col_mask", "unmatched_cost", "unmatched_col_cost", on_host=True
+)
 def check_capacitated_assignment(
     cost: ArrayLike,
     result: CapacitatedAssignment | Transport,
@@ -75,6 +77,7 @@ def check_capacitated_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
 ) -> AssignmentCheck:
     """Verify a result of `solve_capacitated_assignment`, in jit or out of it.
 
@@ -89,7 +92,8 @@ def check_capacitated_assignment(
 
     **Arguments:**
 
-    - `cost`, capacities, `maximize`, masks, `unmatched_cost`: as they were passed to the solver.
+    - `cost`, capacities, `maximize`, masks, `unmatched_cost`, `unmatched_col_cost`: as they were
+      passed to the solver.
     - `result`: the solver's result. The check reads `col4row`, `col_count` and `col_dual`; with
       `row_capacity` it reads `rows`, `cols`, `mass` and `col_dual`.
 
@@ -104,11 +108,26 @@ def check_capacitated_assignment(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
     masks = (row_mask, col_mask)
-    problem = as_capacity_problem(cost, rows, cols, least, *masks, unmatched_cost, place=place)
+    problem = as_capacity_problem(
+        cost,
+        rows,
+        cols,
+        least,
+        *masks,
+        unmatched_cost,
+        unmatched_col_cost=unmatched_col_cost,
+        place=place,
+    )
     claim = as_claim(result, problem, as_plan=row_capacity is not None, place=place)
+    return check_claim(problem, claim, maximize=bool(maximize), place=place)
+
+
+def check_claim(
+    problem: CapacityProblem, claim: Claim, *, maximize: bool, place: Place
+) -> AssignmentCheck:
     if place.native:
-        return _check_batch(problem, claim, maximize=bool(maximize))
-    return _check(*lax.stop_gradient((problem, claim)), maximize=bool(maximize))
+        return _check_batch(problem, claim, maximize=maximize)
+    return _check(*lax.stop_gradient((problem, claim)), maximize=maximize)
 
 
 def as_claim(
@@ -189,6 +208,7 @@ class _Stays(NamedTuple):
     above: Int[Array, " m"]  # number of matched rows of a column minus its minimum
     optional: Bool[Array, " m"]  # whether a column may stay without rows
     price: Pair  # the cost of leaving a row unmatched, as a float and a rest
+    col_price: Pair  # the same of a column
 
 
 def check_pairs(
@@ -212,19 +232,22 @@ def check_pairs(
     tiny = is_tiny(v).any()
     if problem.unmatched_cost is not None:
         tiny |= (rows & is_tiny(problem.unmatched_cost)).any()
-    duals = _Duals(xp.where(stays.optional, xp.minimum(v, 0), v))
+    if problem.unmatched_col_cost is not None:
+        tiny |= (cols & is_tiny(problem.unmatched_col_cost)).any()
+    duals = _Duals(xp.where(stays.optional, xp.minimum(v, stays.col_price[0]), v))
     minima = costs.minima(*duals)
     units = (entries.mass, stays.left, stays.room, stays.above)
     total = sum_up(*(xp.maximum(x, 0).astype(real) for x in units))
     small = 64 * flushed_to(costs.dtype, v)
     flushed = xp.where(tiny | minima.has_tiny.any(), times_up(total, xp.full_like(total, small)), 0)
     sound = xp.isfinite(v).all() & minima.is_sound.all() & (stays.price[0] > -xp.inf).all()
+    sound &= (stays.col_price[0] > -xp.inf).all()
     bound = partial(_gap, own=own, entries=entries, stays=stays, flushed=flushed)
-    r = problem.unmatched_cost
-    dtypes = [costs.dtype] if r is None else [costs.dtype, r.dtype]
+    r, c = problem.unmatched_cost, problem.unmatched_col_cost
+    dtypes = [costs.dtype, *(x.dtype for x in (r, c) if x is not None)]
     whole = all(jnp.issubdtype(x, jnp.integer) for x in dtypes)
     near, tighten = spacing(claim.col_dual.dtype, real), None
-    if xp is np and own[1] is None:
+    if xp is np and own[1] is None and c is None:
         tighten = partial(_tightened, costs, own=own[0], entries=entries, stays=stays)
     return AssignmentCheck(
         valid, *proved_gap(bound, costs, duals, minima, near, valid & sound, whole, tighten)
@@ -271,7 +294,14 @@ def _stays(
         r, r_rest = split(problem.unmatched_cost, maximize)
         r = xp.where(rows, xp.where(xp.isnan(r), -xp.inf, r), xp.inf)
         fits &= ((left == 0) | (r < xp.inf)).all()
-    return _Stays(left, room, of_col - room - least, least == 0, (r, r_rest)), fits
+    c, c_rest = xp.zeros_like(of_col, proof_float(entries.mass)), None
+    if problem.unmatched_col_cost is not None:
+        c, c_rest = split(problem.unmatched_col_cost, maximize)
+        c = xp.where(cols, xp.where(xp.isnan(c), -xp.inf, c), 0)
+        fits &= ((room == 0) | (c < xp.inf)).all()
+    optional = (least == 0) & (c < xp.inf)
+    above = of_col - room - least
+    return _Stays(left, room, above, optional, (r, r_rest), (c, c_rest)), fits
 
 
 def _gap(
@@ -289,14 +319,26 @@ def _gap(
     """
     (i, j, _, times), v = entries, duals.v
     xp = module_of(v)
-    # Unmatched units of rows are pairs with a dummy column, whose dual is 0. Column j adds −v_j to
-    # the gap for each unused unit of its capacity, and v_j for each matched row above its minimum.
+    # Unmatched units of rows are pairs with a dummy column, whose dual is 0. Column j adds
+    # c_j − v_j to the gap for each unused unit of its capacity, and v_j − c_j for each matched row
+    # above its minimum. All units are used if c_j is infinite.
     (u, u_rest), pairs = with_unmatched(minima, own, stays.price)
     dual = xp.concatenate([at(v, j), xp.zeros_like(stays.price[0])])
     i = xp.concatenate([i, xp.arange(stays.left.size, dtype=jnp.int32)])
     times = xp.concatenate([times, xp.maximum(stays.left, 0)])
     slack = slack_of_pairs(pairs, dual, at(u, i), at(u_rest, i))
-    terms = [times_up(stays.room, -v), times_up(stays.above, v), times_up(times, slack)]
+    less, more = _differences(v, *stays.col_price)
+    terms = [times_up(stays.room, less), times_up(stays.above, more), times_up(times, slack)]
     sizes = xp.abs(pairs[0]), xp.abs(dual) + xp.abs(at(u, i)), xp.ones_like(dual)
     sizes = (xp.where(times > 0, times.astype(v.dtype) * x, 0).sum() for x in sizes)
     return sum_up(*terms, flushed[None]), *sizes
+
+
+def _differences(
+    v: Float[Array, " m"], c: Float[Array, " m"], c_rest: Float[Array, " m"] | None
+) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    """Upper bounds of c − v and of v − c, 0 where c is infinite."""
+    xp = module_of(v)
+    parts = [c, -v, xp.zeros_like(c) if c_rest is None else c_rest]
+    parts = [xp.where(xp.isfinite(c), x, 0) for x in parts]
+    return sum_up(xp.stack(parts, -1)), sum_up(-xp.stack(parts, -1))

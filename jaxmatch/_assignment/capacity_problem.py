@@ -8,11 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.cost_arguments import as_col_dual, as_cost, as_mask, broadcast
+from jaxmatch._common.cost_arguments import (
+    as_col_dual,
+    as_cost,
+    as_mask,
+    broadcast,
+    check_both_given,
+)
 from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.typing import Array, ArrayLike, Int, Num
-from jaxmatch._transport.dummies import as_unmatched_cost
+from jaxmatch._transport.dummies import as_row_costs, as_unmatched_cost
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem
 
@@ -27,6 +33,7 @@ class CapacityProblem(NamedTuple):
     transport: TransportProblem | PointProblem
     col_minimum: Int[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
+    unmatched_col_cost: Num[Array, "... m"] | None = None  # only together with `unmatched_cost`
 
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
@@ -64,6 +71,7 @@ def as_capacity_problem(
     unmatched_cost: ArrayLike | None = None,
     col_dual: ArrayLike | None = None,
     *,
+    unmatched_col_cost: ArrayLike | None = None,
     place: Place = BY_JAX,
 ) -> CapacityProblem:
     """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32.
@@ -90,8 +98,12 @@ def as_capacity_problem(
     )
     least = None if col_minimum is None else expand("col_minimum", col_minimum, m)
     check_minimum(col_capacity, col_minimum)
-    return CapacityProblem(
-        transport,
-        least,
-        as_unmatched_cost(unmatched_cost, transport, place),
-    )
+    of_rows = as_unmatched_cost(unmatched_cost, transport, place)
+    of_cols = None
+    if unmatched_col_cost is not None:
+        check_both_given(unmatched_cost, unmatched_col_cost)
+        name = "unmatched_col_cost"
+        of_cols = as_row_costs(
+            unmatched_col_cost, cost.dtype, (*batch, m), place, name=name, of="column"
+        )
+    return CapacityProblem(transport, least, of_rows, of_cols)

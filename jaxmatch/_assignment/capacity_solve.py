@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, overload
 
+import numpy as np
+
 from jaxmatch._assignment.capacity import by_transport, with_dummies
 from jaxmatch._assignment.capacity_problem import (
     CapacityProblem,
@@ -21,6 +23,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import ArrayLike
 from jaxmatch._ffi.repeated import repeated
+from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import METHODS, value_jvp
 
@@ -39,6 +42,7 @@ def solve_capacitated_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
     warm_start: WarmStart | None = None,
     method: str = "auto",
 ) -> CapacitatedAssignment: ...
@@ -53,6 +57,7 @@ def solve_capacitated_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
     warm_start: WarmStart | None = None,
     method: str = "auto",
 ) -> Transport: ...
@@ -68,6 +73,7 @@ def solve_capacitated_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
     warm_start: WarmStart | None = None,
     method: str = "auto",
 ) -> CapacitatedAssignment | Transport:
@@ -97,6 +103,8 @@ def solve_capacitated_assignment(
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays
       unmatched. Columns may then stay unmatched, too, at no cost. With integer costs it must be an
       integer.
+    - `unmatched_col_cost`: broadcasts to `[..., m]`, the cost of each unit of a column that stays
+      unmatched, only together with `unmatched_cost`; 0 by default.
     - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
 
     **Returns:** a [`CapacitatedAssignment`][jaxmatch.CapacitatedAssignment], or with `row_capacity`
@@ -120,22 +128,38 @@ def solve_capacitated_assignment(
         col_mask=col_mask,
         unmatched_cost=unmatched_cost,
         warm_start=duals,
+        unmatched_col_cost=unmatched_col_cost,
     )
     maximize, as_plan = bool(maximize), row_capacity is not None
     options = ("capacities", maximize, method, as_plan)
     place = place_of(cost, *capacities, *others, options=options, native=method != "xla")
     with place.precision():
-        problem = as_capacity_problem(cost, *capacities, *others, place=place)
-        if place.native:
+        *others, of_cols = others
+        problem = as_capacity_problem(
+            cost, *capacities, *others, unmatched_col_cost=of_cols, place=place
+        )
+        if place.native and of_cols is not None:
+            res = solve_on_host(problem, as_plan=as_plan, maximize=maximize)
+        elif place.native:
             given = (row_capacity, col_capacity, col_minimum)
             res = native(problem, given, as_plan=as_plan, maximize=maximize)
         else:
-            res = _solve(problem, maximize=maximize, method=method, as_plan=as_plan)
+            res = solve_compiled(problem, maximize=maximize, method=method, as_plan=as_plan)
         return place.bring_home(res)
 
 
+def solve_on_host(
+    problem: CapacityProblem, *, maximize: bool, as_plan: bool
+) -> CapacitatedAssignment | Transport:
+    """Solves NumPy arrays on this host by the native solver of transport."""
+    solve = partial(transport, maximize=maximize, platform="cpu")
+    dense = partial(with_dummies, maximize=maximize)
+    with np.errstate(all="ignore"):
+        return by_transport(solve, dense, problem, as_plan=as_plan)
+
+
 @compiled(static_argnames=("maximize", "method", "as_plan"))
-def _solve(
+def solve_compiled(
     problem: CapacityProblem, *, maximize: bool, method: str, as_plan: bool
 ) -> CapacitatedAssignment | Transport:
     def balanced(problem: TransportProblem) -> Transport:

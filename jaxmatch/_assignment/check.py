@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from functools import partial
 
+import jax.numpy as jnp
 from jax import lax
 
+from jaxmatch._assignment.capacity_check import Claim, check_claim
+from jaxmatch._assignment.capacity_problem import as_capacity_problem
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
 from jaxmatch._common.cost_arguments import as_cost
 from jaxmatch._common.gradient import apart
-from jaxmatch._common.place import current_place, in_full_precision
+from jaxmatch._common.place import Place, current_place, in_full_precision
+from jaxmatch._common.proof import is_inverse
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
@@ -23,7 +27,9 @@ from jaxmatch._common.typing import ArrayLike
 
 
 @unchecked
-@in_full_precision("cost", "row_mask", "col_mask", "unmatched_cost", on_host=True)
+@in_full_precision(
+    "cost", "row_mask", "col_mask", "unmatched_cost", "unmatched_col_cost", on_host=True
+)
 def check_assignment(
     cost: ArrayLike,
     result: Assignment,
@@ -32,6 +38,7 @@ def check_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
     row_axis: str | None = None,
     col_axis: str | None = None,
 ) -> AssignmentCheck:
@@ -52,7 +59,7 @@ def check_assignment(
 
     **Arguments:**
 
-    - `cost`, `maximize`, masks, `unmatched_cost` and axes: as they were passed to the solver.
+    - `cost`, `maximize`, masks, unmatched costs and axes: as they were passed to the solver.
       Each device reads its own shard of the costs, in blocks of rows.
     - `result`: the solver's result. The check reads only `col4row`, `row4col` and `col_dual`.
 
@@ -74,8 +81,8 @@ def check_assignment(
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
     if row_axis is not None or col_axis is not None:
-        if unmatched_cost is not None:
-            raise ValueError("`unmatched_cost` does not go with sharded costs; leave it out.")
+        if unmatched_cost is not None or unmatched_col_cost is not None:
+            raise ValueError("Unmatched costs do not go with sharded costs; leave them out.")
         return check_sharded(
             as_cost(cost, symbolic=False),
             result,
@@ -86,12 +93,43 @@ def check_assignment(
             maximize=bool(maximize),
         )
     place = current_place()
+    if unmatched_col_cost is not None:
+        return _check_both_sides(
+            cost,
+            result,
+            maximize=bool(maximize),
+            place=place,
+            row_mask=row_mask,
+            col_mask=col_mask,
+            unmatched_cost=unmatched_cost,
+            unmatched_col_cost=unmatched_col_cost,
+        )
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost, place=place)
     *batch, n, m = problem.cost.shape
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost`", place)
     if place.native:
         return _check_batch(problem, result, maximize=bool(maximize))
     return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
+
+
+def _check_both_sides(
+    cost: ArrayLike,
+    result: Assignment,
+    *,
+    maximize: bool,
+    place: Place,
+    **given: ArrayLike | None,
+) -> AssignmentCheck:
+    """As capacities of one unit."""
+    problem = as_capacity_problem(cost, None, None, None, **given, place=place)
+    supply, demand = problem.transport.supply, problem.transport.demand
+    result = as_assignment(result, supply.shape, demand.shape, "`cost`", place)
+    xp, col4row, row4col = place.xp, result.col4row, result.row4col
+    consistent = is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
+    rows = xp.broadcast_to(xp.arange(col4row.shape[-1], dtype=jnp.int32), col4row.shape)
+    matched = (col4row != -1).astype(jnp.int32)
+    claim = Claim(rows, col4row, matched, consistent, result.col_dual)
+    return check_claim(problem, claim, maximize=maximize, place=place)
 
 
 @compiled(static_argnames="maximize")

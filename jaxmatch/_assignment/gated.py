@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxmatch._assignment import native_large
@@ -215,6 +216,11 @@ def _by_units(
     dense = partial(with_dummies, maximize=maximize)
     res = by_transport(native, dense, units, as_plan=False)
     assert isinstance(res, CapacitatedAssignment)
+    return as_assignment_of_units(res, m)
+
+
+def as_assignment_of_units(res: CapacitatedAssignment, m: int) -> Assignment:
+    """The result of a problem whose capacities are 1."""
     return Assignment(
         col4row=res.col4row,
         row4col=_rows_of_columns(res.col4row, m),
@@ -227,6 +233,12 @@ def _by_units(
 
 
 def _rows_of_columns(col4row: Int[Array, "... n"], m: int) -> Int[Array, "... m"]:
+    if isinstance(col4row, np.ndarray):
+        found: Any = np.full((*col4row.shape[:-1], m + 1), -1, np.int32)
+        *places, rows = np.indices(col4row.shape, np.int32, sparse=True)
+        found[(*places, col4row)] = rows  # rows that stay write the last one
+        return found[..., :m]
+
     def invert(cols: Array) -> Array:
         rows = jnp.arange(len(cols), dtype=jnp.int32)
         at = jnp.where(cols < 0, m, cols)

@@ -10,6 +10,7 @@ import jax.core
 import jax.numpy as jnp
 
 from jaxmatch._assignment import native_large
+from jaxmatch._assignment.both_sides import solve_both_sides
 from jaxmatch._assignment.methods import (
     HERE,
     METHODS,
@@ -44,6 +45,7 @@ def solve_assignment(
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
     steps_per_call: int | None = None,
@@ -74,6 +76,8 @@ def solve_assignment(
       does not exist, and its costs may be anything. Masks allow different sizes in a batch.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched, at no cost. +inf: the row must be matched.
+    - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only together with
+      `unmatched_cost`. With integer costs, both must be integers.
     - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
     - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,
@@ -88,8 +92,8 @@ def solve_assignment(
 
     **Status:** `OPTIMAL`, `TIME_LIMIT`, `INFEASIBLE`, `INVALID_COST`, `OVERFLOW`; see [statuses][].
 
-    **Gradient:** of `res.cost`: the permutation matrix for `cost`, and 1 for the `unmatched_cost`
-    of each row left unmatched.
+    **Gradient:** of `res.cost`: the permutation matrix for `cost`, and 1 for the unmatched cost of
+    each row and column left unmatched.
 
     **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
     `TypeError` for other dtypes.
@@ -101,6 +105,18 @@ def solve_assignment(
         "progress": progress,
         "time_limit": time_limit,
     }
+    if unmatched_col_cost is not None:
+        return solve_both_sides(
+            cost,
+            maximize=bool(maximize),
+            method=method,
+            duals=getattr(warm_start, "col_dual", warm_start),
+            unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
+            row_mask=row_mask,
+            col_mask=col_mask,
+            unmatched_cost=unmatched_cost,
+            unmatched_col_cost=unmatched_col_cost,
+        )
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost, symbolic=False)
         unsupported = {"unmatched_cost": unmatched_cost, "warm_start": warm_start, **in_calls}

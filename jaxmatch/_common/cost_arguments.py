@@ -64,3 +64,14 @@ def as_col_dual(
         )
     v = broadcast("warm_start", v.astype(result_float(), copy=False), shape, place.xp)
     return v if place.native else lax.stop_gradient(v)
+
+
+def check_both_given(
+    unmatched_cost: ArrayLike | None, unmatched_col_cost: ArrayLike | None
+) -> None:
+    """Raises an error if columns may stay at a cost, but rows may not."""
+    if unmatched_col_cost is not None and unmatched_cost is None:
+        raise ValueError(
+            "`unmatched_col_cost` needs `unmatched_cost`: pass both, +inf (-inf when maximising) "
+            "for rows that must be matched."
+        )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.arguments import MUST, as_array
-from jaxmatch._common.cost_arguments import as_col_dual, as_mask
+from jaxmatch._common.cost_arguments import as_col_dual, as_mask, check_both_given
 from jaxmatch._common.given import NARROW
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.result import result_float
@@ -91,11 +91,7 @@ def check_options(
             '`unmatched_cost` and cardinality="maximum" exclude each other: the first says what it '
             "costs to leave a row, the second that it costs more than anything else. Leave out one."
         )
-    if unmatched_col_cost is not None and unmatched_cost is None:
-        raise ValueError(
-            "`unmatched_col_cost` needs `unmatched_cost`: pass both, +inf (-inf when maximising) "
-            "for rows that must be matched."
-        )
+    check_both_given(unmatched_cost, unmatched_col_cost)
 
 
 def sizes_as_masks(

@@ -32,14 +32,21 @@ def as_unmatched_cost(
 
 
 def as_row_costs(
-    unmatched_cost: ArrayLike, dtype: np.dtype, shape: tuple[Any, ...], place: Place = BY_JAX
+    unmatched_cost: ArrayLike,
+    dtype: np.dtype,
+    shape: tuple[Any, ...],
+    place: Place = BY_JAX,
+    *,
+    name: str = "unmatched_cost",
+    of: str = "row",
 ) -> Num[Array, "... n"]:
-    """`dtype`: of the costs of pairs. `shape`: the batch shape, and the number of rows."""
-    r = as_array("unmatched_cost", unmatched_cost, place, must=f"be real and {MUST}")
+    """`dtype`: of the costs of pairs. `shape`: the batch shape, and the number of rows, or of what
+    `of` says."""
+    r = as_array(name, unmatched_cost, place, must=f"be real and {MUST}")
     if jnp.issubdtype(dtype, jnp.integer):
         if not jnp.issubdtype(r.dtype, jnp.integer):
             raise TypeError(
-                f"`unmatched_cost` must be an integer, as `cost` is ({dtype}), got {r.dtype}; cast "
+                f"`{name}` must be an integer, as `cost` is ({dtype}), got {r.dtype}; cast "
                 "one of them."
             )
     elif isinstance(unmatched_cost, (bool, int, float)):
@@ -49,8 +56,8 @@ def as_row_costs(
         return r if r.shape == shape else place.xp.broadcast_to(r, shape)
     except ValueError:
         raise ValueError(
-            f"`unmatched_cost` has shape {r.shape}, which does not broadcast to {shape} "
-            "(the batch shape of `cost` and one entry per row)."
+            f"`{name}` has shape {r.shape}, which does not broadcast to {shape} "
+            f"(the batch shape of `cost` and one entry per {of})."
         ) from None
 
 

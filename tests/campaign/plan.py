@@ -18,8 +18,9 @@ from campaign.solvers import SOLVERS
 _TURNS, _TURNS_OF_PROGRAMS, _TURNS_OF_VARIED = 1.0, 0.1, 0.03
 # Of a hundred problems, by subject.
 SHARES = {
-    "dense": 24,
+    "dense": 23,
     "ungated": 15,
+    "both sides": 1,
     "divisible": 0.5,
     "capacities": 12,
     "row capacities": 2,
@@ -52,7 +53,9 @@ class Kind:
 
     def line(self, problem: int | None = None) -> str:
         """The command that solves it again."""
-        words = ["python", "-m", "campaign", "--solver", self.solver, "--family", self.family]
+        words = ["python", "-m", "campaign", "--solver", self.solver]
+        # Else -inf would be read as an option.
+        words += [f"--family={self.family}"] if self.family[0] == "-" else ["--family", self.family]
         words += ["--dtype", self.dtype, "--seed", str(self.seed), "--size", str(self.size)]
         words += [] if problem is None else ["--problem", str(problem)]
         return shlex.join(words)

@@ -108,6 +108,16 @@ def dense(d: Draw, gates: bool = True) -> Batch:
     return d.batch(arrays, options={"maximize": maximize})
 
 
+def both_sides(d: Draw) -> Batch:
+    """Rows and columns may stay, each at a cost."""
+    batch = dense(d, gates=False)
+    n, m = batch.arrays["cost"].shape[1:]
+    sign = -1 if batch.options["maximize"] else 1
+    batch.arrays |= {"unmatched_cost": sign * d.numbers(n)}
+    batch.arrays |= {"unmatched_col_cost": sign * d.numbers(m)}
+    return batch
+
+
 def without_gates(d: Draw) -> Batch:
     batch = dense(d, gates=False)
     batch.arrays.pop("warm_start", None)
@@ -215,6 +225,7 @@ def transport(d: Draw) -> Batch:
 GENERATORS: dict[str, Callable[[Draw], Batch]] = {
     "dense": dense,
     "ungated": without_gates,
+    "both sides": both_sides,
     "scipy": costs_alone,
     "points": points,
     "capacities": capacities,

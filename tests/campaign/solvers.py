@@ -101,6 +101,9 @@ def _table() -> dict[str, Solver]:
         solve = call(jm.solve_assignment, method=method)
         narrow = tuple(x for x in ALL if x != "int64")
         table[f"assignment/{method}"] = Solver("ungated", solve, dense, narrow, 200, **sides)
+    table["assignment/both sides"] = Solver(
+        "both sides", call(jm.solve_assignment), dense, size=200, **sides
+    )
     graphs: dict[str, Any] = {"forms": ("usual", "empty", "malformed")}
     no_numbers = graphs | {"families": ("small", "empty", "malformed"), "size": 300}
     table |= {
