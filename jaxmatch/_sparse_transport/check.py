@@ -2,7 +2,7 @@
 
 It shares no code with the solvers, so a wrong result passes only if check and solver make the same
 error. A plan is read as a flow from rows to columns, and the arithmetic is that of
-`check_minimum_cost_flow`. Mass that stays flows along edges beside those of the graph.
+`check_minimum_cost_flow`. Mass that stays flows along extra edges, which are not in the graph.
 """
 
 from __future__ import annotations
@@ -166,10 +166,10 @@ def _check_one(
     one = xp.zeros_like(supply, shape=(1,))
     net, last = [supply, -demand], []
     if problem.unmatched_cost is not None:
-        edges += _beside_root(problem, edges[0])
+        edges += _edges_of_root(problem, edges[0])
         net, last = [xp.zeros_like(supply), xp.zeros_like(demand), one], [False]
     elif moved is not None:
-        edges += _beside_ends(problem, edges[0])
+        edges += _edges_of_ends(problem, edges[0])
         net = [xp.zeros_like(supply), xp.zeros_like(demand), one + moved, one - moved]
         last = [True, False]
     tail, head, *others = (_joined(x) for x in zip(*edges, strict=True))
@@ -204,7 +204,7 @@ def _no_limit(like: Array, dtype: np.dtype) -> Num[Array, " k"]:
     return module_of(like).full(like.shape, most, dtype)
 
 
-def _beside_root(problem: SparseTransportProblem, pairs: _Edges) -> list[_Edges]:
+def _edges_of_root(problem: SparseTransportProblem, pairs: _Edges) -> list[_Edges]:
     """Edges from one more node that bring each row its supply, and edges to it.
 
     These take the supply that stays, at its price, and what columns got.
@@ -225,7 +225,7 @@ def _beside_root(problem: SparseTransportProblem, pairs: _Edges) -> list[_Edges]
     ]
 
 
-def _beside_ends(problem: SparseTransportProblem, pairs: _Edges) -> list[_Edges]:
+def _edges_of_ends(problem: SparseTransportProblem, pairs: _Edges) -> list[_Edges]:
     """Edges from a source of all that moves to the rows, and from the columns to its sink."""
     supply, demand = problem.supply, problem.demand
     (n,), (m,), xp = supply.shape, demand.shape, module_of(supply)
@@ -249,7 +249,7 @@ def _sums(pairs: _Edges, n: int, m: int) -> tuple[Num[Array, " n"], Num[Array, "
 
 
 def _potential(problem: SparseTransportProblem, result: SparseTransport) -> Num[Array, " k"]:
-    """The potentials of rows, of columns, and of nodes beside them."""
+    """The potentials of rows, of columns, and of the extra nodes."""
     dtype = common_dtype(result.row_dual, result.col_dual)
     u, v = result.row_dual.astype(dtype), result.col_dual.astype(dtype)
     xp, more = module_of(u), []

@@ -57,7 +57,7 @@ def as_network(graph: BipartiteGraph, problem: SparseTransportProblem, xp: Any) 
         return xp.concatenate(parts, -1)
 
     def nodes(first: Any, *others: Any) -> Any:
-        """The ends of pairs, and of edges beside them."""
+        """The ends of pairs, and of the extra edges."""
         of_graph = first.shape[:-1]
         return joined(first, *(expanded(x.astype(np.int32), of_graph, 1, xp) for x in others))
 

@@ -41,7 +41,7 @@ def test_without_libraries():
     env = os.environ | {
         "JAXMATCH_LIB_DIR": "none",
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     command = [sys.executable, "-m", "jaxmatch"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)

@@ -219,7 +219,7 @@ def test_example_runs(tmp_path, digits):
     env = os.environ | {
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # for two steps, compiling is what takes the time
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -26,7 +26,7 @@ def test_it_runs(tmp_path):
     command = [sys.executable, EXAMPLES / "global_tracking.py", "--quick", "--out", tmp_path]
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

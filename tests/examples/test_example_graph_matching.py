@@ -179,7 +179,7 @@ def test_pairs_of_graphs():
 def test_example_runs(tmp_path):
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     command = [sys.executable, EXAMPLES / "graph_matching.py", "--quick", "--out", tmp_path]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)

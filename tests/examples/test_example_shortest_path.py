@@ -140,7 +140,7 @@ def test_rounding_teaches_nothing():
 def test_example_runs(tmp_path):
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     command = [sys.executable, EXAMPLES / "shortest_path.py", "--quick", "--out", tmp_path]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)

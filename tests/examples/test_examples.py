@@ -33,7 +33,7 @@ def test_digits_detection_runs(tmp_path):
     env = os.environ | {
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # for ten steps, compiling is what takes the time
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -50,7 +50,7 @@ def test_graph_cut_runs(tmp_path):
     command = [sys.executable, EXAMPLES / "graph_cut.py", "--every", "3", "--iterations", "2"]
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     done = subprocess.run(
         [*command, "--out", tmp_path], env=env, capture_output=True, text=True, timeout=600
@@ -66,7 +66,7 @@ def test_balanced_clusters_of_digits(tmp_path):
     command = [sys.executable, EXAMPLES / "balanced_clusters.py", "--quick", "--out", tmp_path]
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

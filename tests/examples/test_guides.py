@@ -18,7 +18,7 @@ GUIDES = sorted((ROOT / "docs" / "guides").glob("*.py"))
 def run(*command):
     env = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the very package under test
+        "PYTHONPATH": str(Path(jm.__file__).parents[1]),  # the package under test
     }
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", *command]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
