@@ -8,10 +8,10 @@ About 6 s on two cores of an AMD EPYC.
 Objects wander in the plane. Their detections are inexact, one in six is missed, and some of each
 frame are false. A track is a path through detections, and the best set of all tracks is a flow
 (Zhang, Li and Nevatia, *Global data association for multi-object tracking using network flows*,
-2008). A detection is an arc that pays. A link between detections of nearby frames costs more the farther
-apart they are. Starting and ending a track has a price. The flow decides on all frames at once:
-later detections tell where a link should have led. False detections are left out, as tracks of one
-or two of them do not pay.
+2008). A detection is an arc that pays. A link between detections of nearby frames costs more the
+farther apart they are. Starting and ending a track has a price. The flow decides on all frames at
+once: later detections tell where a link should have led. False detections are left out, as tracks
+of one or two of them do not pay.
 
 For comparison, the same links are chosen frame by frame: `solve_assignment` joins the tracks so far
 to the detections of the next frame, at the same costs and with the same gate, and tracks that stay
