@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ class Subject:
     draw: Draw
     truth: Callable[[truths.Problem], truths.Truth]
     failure: Failure = never
-    may: Failure = never  # a status that some problems may have instead
+    # A status that some problems, times 2^exponent, may have instead; of values of a dtype.
+    may: Callable[[truths.Problem, int, np.dtype], Status | None] = lambda *_: None
     solution: tuple[str, ...] = ("col4row",)
     value: str = "cost"
     has_gap: bool = True
@@ -176,15 +178,13 @@ def _too_dear(problem: truths.Problem) -> Status | None:
     return Status.OVERFLOW if best is not None and abs(best) > most else None
 
 
-def _potentials_too_great(problem: truths.Problem) -> Status | None:
-    """Those of integers, and costs of flows or potentials that exceed floats."""
+def _potentials_too_great(problem: truths.Problem, exponent: int, dtype: np.dtype) -> Status | None:
+    """Sums of costs along paths: of integers, or of floats times 2^exponent."""
     cost = problem["cost"]
-    size = problem["supply"].size * greatest(problem, "cost")
-    if cost.dtype.kind == "i":
-        return Status.OVERFLOW if size > np.iinfo(cost.dtype).max else None
-    real = np.float64 if cost.dtype == np.float64 else np.float32
-    much = size * int(problem["capacity"].astype(object).sum())
-    return Status.OVERFLOW if much > as_fraction(np.finfo(real).max) else None
+    size = problem["supply"].size * as_fraction(np.abs(cost.astype(object)).max())
+    info: Any = (np.iinfo if dtype.kind == "i" else np.finfo)(dtype)
+    fits = size * Fraction(2) ** exponent <= as_fraction(info.max)
+    return None if fits else Status.OVERFLOW
 
 
 def _too_much_to_send(problem: truths.Problem) -> Status | None:
@@ -196,8 +196,9 @@ def _too_much_to_send(problem: truths.Problem) -> Status | None:
     return Status.OVERFLOW if much >= 1 << 60 else None
 
 
-def _too_much_flow(problem: truths.Problem) -> Status | None:
-    """At source and sink 2^61, or 2^59 in a grid, or a value that its 64 bits do not hold."""
+def _too_much_flow(problem: truths.Problem, exponent: int, dtype: np.dtype) -> Status | None:
+    """At source and sink 2^61, or 2^59 in a grid: then a cut tells whether so much flows."""
+    del exponent, dtype
     if "capacity" in problem:
         tail, head, capacity = (problem[x] for x in ("tail", "head", "capacity"))
         ends, bits = (capacity[tail == 0], capacity[head == problem["nodes"] - 1]), 61
@@ -209,8 +210,12 @@ def _too_much_flow(problem: truths.Problem) -> Status | None:
     return Status.OVERFLOW if least >= 1 << bits else None
 
 
-def _too_much_for_the_twin(problem: truths.Problem) -> Status | None:
+def _too_much_for_the_twin(
+    problem: truths.Problem, exponent: int, dtype: np.dtype
+) -> Status | None:
     """Around a cell of a grid of int32, which has no wider integers without x64."""
+    if (found := _too_much_flow(problem, exponent, dtype)) is not None:
+        return found
     source, sink, arcs = (problem[x] for x in ("source_capacity", "sink_capacity", "pairwise"))
     if source.dtype != np.int32:
         return None
@@ -224,7 +229,7 @@ def _too_much_mass(problem: truths.Problem) -> Status | None:
     return Status.OVERFLOW if full else sums_of(lambda k: 2 * (k + 1), 61)(problem)
 
 
-_CUT: dict[str, Any] = {"failure": _too_much_flow, "solution": ("source_side",), "value": "value",
+_CUT: dict[str, Any] = {"may": _too_much_flow, "solution": ("source_side",), "value": "value",
                         "has_gap": False, "must_fit": True}  # fmt: skip
 _PLAN: dict[str, Any] = {"solution": ("rows", "cols", "mass")}
 _of_pairs = sums_of(lambda k: k, 61, reach=True)
@@ -241,7 +246,7 @@ SUBJECTS = {
                    col_capacity=lambda _, m: np.arange(m) % 2 + 1),
         truths.Capacities, _of_transport, **_PLAN),
     "sparse": Subject(_sparse(graph(8, 10, full=True)), truths.Sparse,
-                      sums_of(lambda k: 2 * (k + 1), 61)),
+                      may=lambda problem, *_: _of_transport(problem)),
     "maximum cardinality": Subject(
         _sparse(graph(8, 8, full=False)), truths.MaximumCardinality,
         sums_of(lambda k: 2 * k + 1, 57)),

@@ -87,7 +87,7 @@ class Judge:
                 expected = Status.OVERFLOW
         if status != Status.OPTIMAL:
             row.failed.setdefault(Status(status), set()).add(power)
-        if status not in (expected, self.subject.may(problem)):
+        if status not in (expected, self.subject.may(problem, exponent, value.dtype)):
             return f"status {Status(status)}, not {expected}"
         if status != Status.OPTIMAL:
             return None
@@ -138,7 +138,7 @@ class Judge:
 
 def _fits(x: Fraction, exponent: int, dtype: np.dtype) -> bool:
     most = np.iinfo(dtype).max if dtype.kind == "i" else float(np.finfo(dtype).max)
-    return x * Fraction(2) ** exponent <= most
+    return abs(x) * Fraction(2) ** exponent <= most
 
 
 def _ratio(error: Fraction, exponent: int, gap: Any) -> float:
