@@ -43,6 +43,8 @@ if(with_cuda)
                         "${CMAKE_CUDA_COMPILER_VERSION}. Set JAXMATCH_CUDA=OFF for a library "
                         "without CUDA.")
   endif()
+  # Host code prepares calls and launches kernels. This affects it alone, and makes it smaller.
+  string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
   # Device code is compressed. The driver unpacks it when a kernel is first used.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
     set(cuda_compression -Xfatbin=-compress-all)
