@@ -95,19 +95,22 @@ JAXMATCH_HOST_DEVICE inline void write_up(void* array, Dtype dtype, double x) {
 }
 
 // Writes the results of an optimal flow, in units above the lower bounds. A price of 1 is
-// 2^exponent; `exact`: costs are multiples of that. Returns kOverflow if integers do not fit.
+// 2^exponent; `exact`: costs are multiples of that. `left`: units that could not be sent. Returns
+// kOverflow if integers do not fit, or if masses differ so much in size that those of a node were
+// rounded away.
 template <class P, class Lanes>
 class OptimumWriter {
  public:
   JAXMATCH_HOST_DEVICE OptimumWriter(const Given& g, const MassUnits& masses, const int64_t* flow,
-                                     const P* price, int exponent, bool exact, const Results& out,
-                                     Lanes& lanes)
+                                     const P* price, int exponent, bool exact, int64_t left,
+                                     const Results& out, Lanes& lanes)
       : g_(g),
         masses_(masses),
         flow_(flow),
         price_(price),
         exponent_(exponent),
         exact_(exact),
+        left_(left),
         out_(out),
         lanes_(lanes) {}
 
@@ -181,6 +184,7 @@ class OptimumWriter {
   // The gap is rounded up.
   JAXMATCH_HOST_DEVICE Status write_real_cost() const {
     double* const net = is_whole(g_.mass) ? nullptr : lanes_.template take<double>(g_.nodes);
+    double* const size = is_whole(g_.mass) ? nullptr : lanes_.template take<double>(g_.nodes);
     double sum = 0, lost = 0, gap = 0;  // `lost` in rounding
     const double can_flow = most_flow();
     lanes_.each(g_.edges, [&](int32_t e) {
@@ -200,12 +204,17 @@ class OptimumWriter {
     });
     sum = lanes_.sum(sum + lost);
     gap = lanes_.sum(gap);
+    bool conserved = true;
     if (lanes_.leads()) {
       write_real(out_.cost, out_.value, 0, sum);
-      if (!is_whole(g_.mass)) gap += cost_of_rounding(net);
-      write_up(out_.gap, out_.value, gap >= 0 ? gap * (1 + 0x1p-40) : INFINITY);
+      if (!is_whole(g_.mass)) gap += cost_of_rounding(net, size, conserved);
+      // Sums of doubles are rounded.
+      const double up = 1 + (double(g_.nodes) + g_.edges + 8) * 0x1p-50;
+      write_up(out_.gap, out_.value, gap >= 0 ? gap * up : INFINITY);
     }
+    conserved = lanes_.from_leader(conserved);
     lanes_.sync();
+    if (!conserved) return kOverflow;
     return is_finite(read_real(out_.cost, out_.value, 0)) ? kOptimal : kOverflow;
   }
   // What a flow of least cost need not exceed on an edge.
@@ -213,20 +222,38 @@ class OptimumWriter {
     if (!exact_) return masses_.most_of_all;
     return is_whole(g_.mass) ? masses_.most : std::ldexp(masses_.most, masses_.exponent);
   }
-  // What masses are worth that the flow sends too much or too little, because it is a multiple of
-  // the unit and was rounded. Only the leader computes it.
-  JAXMATCH_HOST_DEVICE double cost_of_rounding(double* net) const {
-    for (int32_t u = 0; u < g_.nodes; ++u) net[u] = read_real(g_.supply, g_.mass, u);
+  // The cost of the mass that the flow over- or under-delivers, as it is a multiple of the unit and
+  // was rounded. Only the leader computes it. `conserved`: whether no node misses more than the
+  // spacing of floats around it, and the unit of a grid of 2^55 steps up to the sum of all flows,
+  // explain.
+  JAXMATCH_HOST_DEVICE double cost_of_rounding(double* net, double* size, bool& conserved) const {
+    double supplies = 0, flows = 0;
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      net[u] = read_real(g_.supply, g_.mass, u);
+      size[u] = std::abs(net[u]);
+      supplies += size[u];
+    }
+    for (int32_t e = 0; e < g_.edges; ++e) flows += std::abs(read_real(out_.flow, g_.mass, e));
+    const double unit = (supplies + flows) * 0x1p-55;
+    const double eps = g_.mass == Dtype::kF32 ? 0x1p-23 : 0x1p-52;
+    for (int32_t u = 0; u < g_.nodes; ++u) size[u] = 2 * eps * size[u] + unit;
     if (g_.nodes > 0) net[masses_.reduced] -= std::ldexp(double(masses_.rest), masses_.exponent);
     for (int32_t e = 0; e < g_.edges; ++e) {
-      const double x = read_real(out_.flow, g_.mass, e);
-      net[g_.senders[e]] -= x;
-      net[g_.receivers[e]] += x;
+      const double x = read_real(out_.flow, g_.mass, e), most = 2 * eps * std::abs(x) + unit;
+      const int32_t u = g_.senders[e], v = g_.receivers[e];
+      net[u] -= x;
+      net[v] += x;
+      size[u] += most;
+      size[v] += most;
     }
-    double sum = 0;
+    double sum = 0, beyond = 0;
     for (int32_t u = 0; u < g_.nodes; ++u) {
-      sum += std::abs(net[u] * read_real(out_.potential, out_.value, u));
+      const double off = std::abs(net[u]);
+      sum += off * std::abs(read_real(out_.potential, out_.value, u));
+      beyond += off > size[u] ? off - size[u] : 0;
     }
+    const double forgiven = std::ldexp(double(left_), masses_.exponent + 1);
+    conserved = !(beyond > forgiven + 2 * g_.nodes * eps * supplies);  // NaN if sums are infinite
     return sum;
   }
 
@@ -247,6 +274,7 @@ class OptimumWriter {
   const P* const price_;
   const int exponent_;
   const bool exact_;
+  const int64_t left_;
   const Results& out_;
   Lanes& lanes_;
 };

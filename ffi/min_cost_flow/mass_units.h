@@ -158,13 +158,12 @@ class MassReader {
     if (out.most < (whole_ ? double(kMostFlow) : given * 0x1p6)) return;
     const double threshold = closed_sum(paths, given);
     const double least = (paths + sum_of_limits(threshold)) * up_;
-    if (least >= out.most) return;
+    const double in_given = std::ldexp(threshold, whole_ ? 0 : scale_);
+    // Each attempt needs a higher threshold than the one before.
+    if (least >= out.most || !(in_given > above_) || in_given > kGreatest) return;
     out.most = least;
+    out.threshold = in_given;
     threshold_ = threshold;
-    if (threshold < INFINITY) {
-      const double x = std::ldexp(threshold, whole_ ? 0 : scale_);
-      out.threshold = x > kGreatest ? kGreatest : (x > 0 ? x : 0x1p-1074);
-    }
   }
   // The least number from `given` and from the next limit on that is the sum of `paths` and of all
   // limits up to it, or exceeds that.

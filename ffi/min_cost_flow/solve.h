@@ -32,7 +32,9 @@ class Problem {
   JAXMATCH_HOST_DEVICE void solve(const Engine& engine) {
     const Status status = has_ends() ? costs_.choose(given_, lanes_) : kInvalidGraph;
     if (status != kOptimal) return write_failure(given_, status, out_, lanes_);
-    for (double above = 0;;) {
+    constexpr int kPatience = 8;
+    double above = 0;
+    for (int attempts = 1;; ++attempts) {
       lanes_.restart();
       MassUnits masses;
       const Next next = attempt(engine, above, masses);
@@ -40,7 +42,7 @@ class Problem {
       if (next == Next::kWithAllCosts) {
         costs_.keep_all(given_, lanes_);
       } else {
-        above = masses.threshold;
+        above = masses.threshold * (attempts > kPatience ? 0x1p60 : 1);
       }
     }
   }
@@ -87,16 +89,16 @@ class Problem {
     }
     prepare(g, engine, is_low, flow);
     if (!is_forgiven(masses, engine.left())) return write_cut(is_low);
-    write(masses, flow, engine.price(), fine);
+    write(masses, flow, engine.price(), fine, engine.left());
     return Next::kDone;
   }
 
   template <class P>
   JAXMATCH_HOST_DEVICE void write(const MassUnits& masses, const int64_t* flow, const P* price,
-                                  bool fine) {
+                                  bool fine, int64_t left = 0) {
     const Status status =
         OptimumWriter<P, Lanes>(given_, masses, flow, price, costs_.exponent(fine),
-                                costs_.is_exact(), out_, lanes_)
+                                costs_.is_exact(), left, out_, lanes_)
             .write();
     if (status != kOptimal) write_failure(given_, status, out_, lanes_);
   }

@@ -22,8 +22,7 @@ from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._min_cost_flow.problem import MinCostProblem
 
 
-# What a unit of fixed point is at most, relative to the sum of all flows, supplies and
-# lower bounds.
+# What a unit of fixed point is at most, relative to the sum of all flows and supplies.
 _UNIT = {"float64": 2.0**-55, "float32": 2.0**-25}
 MOST_MASSES = 2.0**40  # in one sum
 
@@ -136,9 +135,9 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     Exactly for integers, within the tolerances of `check_minimum_cost_flow` for floats.
     """
     xp, real, supply = module_of(flow), proof_float(flow), edges.supply
-    x, s, lower = (y.astype(real) for y in (flow, supply, edges.lower))
-    factor = smaller(x, s, lower)
-    x, s, lower = x * factor, s * factor, lower * factor
+    x, s = flow.astype(real), supply.astype(real)
+    factor = smaller(x, s, edges.lower.astype(real))
+    x, s = x * factor, s * factor
     off = xp.abs(edges.net(x) - s)
     if jnp.issubdtype(flow.dtype, jnp.integer):
         # Equal modulo 2^bits, and as floats nearer than that.
@@ -149,7 +148,7 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     sizes = xp.abs(x)
     count = edges.around(xp.ones_like(sizes)) + 1
     through = edges.around(sizes) + xp.abs(s)
-    total = sizes.sum() + xp.abs(s).sum() + xp.abs(lower).sum()
+    total = sizes.sum() + xp.abs(s).sum()
     rounded = (2 * float(info.eps) + eps * count) * through
     rounded += count * (_UNIT[np.dtype(flow.dtype).name] * total + float(info.smallest_subnormal))
     beyond = xp.maximum(off - rounded, 0)
@@ -190,7 +189,7 @@ def _is_forgiven(
     missed, sizes = xp.abs(sums(given)), sums(xp.abs(given))
     whole = xp.maximum(sum_up(supply), sum_up(-supply))
     allowed = xp.where(missed <= tolerance * sizes + whole, 3 * missed, 0)
-    rounded = 2 * n * float(jnp.finfo(edges.supply.dtype).eps) * sizes.sum()
+    rounded = 2 * n * float(jnp.finfo(edges.supply.dtype).eps) * xp.abs(supply).sum()
     return (sums(off) <= allowed + rounded).all()
 
 

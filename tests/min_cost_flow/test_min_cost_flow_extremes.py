@@ -192,3 +192,54 @@ def test_all_methods_agree():
         given = random_problem(rng, 40, 200, lower=True, negative=True)
         found = {given.solve(method=method).cost.item() for method in METHODS}
         assert len(found) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_limits_beyond_the_greatest_double(method):
+    """Ranges between a capacity and a negative lower bound exceed it: attempts must end."""
+    most = float(np.finfo(np.float64).max)
+    with jax.enable_x64(True):
+        res = jm.minimum_cost_flow(
+            jm.FlowNetwork.from_edges([0, 1, 2, 3], [1, 0, 3, 2], 4),
+            np.array([most, INF, most, INF]),
+            np.array([-1e-3, 0, -1e-3, 0]),
+            np.zeros(4),
+            lower=np.array([-0.005, -0.005, -0.01, -0.01]) * most,
+            method=method,
+        )
+        assert res.status == Status.OPTIMAL
+        np.testing.assert_array_equal(res.flow, most)
+
+
+def test_limits_of_many_sizes():
+    """Each is above the sum of all smaller ones; each cycle pays."""
+    count = 300
+    limit = np.ravel(np.stack([3.0 ** np.arange(count), np.full(count, INF)], 1))
+    cost = np.tile([-1.0, 0.5], count)
+    ends = np.arange(2 * count)
+    given = problem(ends, ends ^ 1, limit, cost, np.zeros(2 * count))
+    with jax.enable_x64(True):
+        res = given.solve()
+        assert res.status == Status.OPTIMAL and verdict(given, res) == PROVED[Status.OPTIMAL]
+        np.testing.assert_array_equal(res.flow[::2], limit[::2])
+
+
+@pytest.mark.parametrize("bound", [1e6, 1e9, 1e12, 1e16, 1e20, 1e30])
+@pytest.mark.parametrize("wide", [False, True])
+def test_masses_are_not_rounded_away_beside_large_lower_bounds(bound, wide):
+    """They are sent, or the status is OVERFLOW; the check accepts no flow that sends nothing."""
+    with jax.enable_x64(wide):
+        dtype = np.float64 if wide else np.float32
+        capacity, lower, cost, supply = (
+            np.array(x, dtype) for x in ([10, bound], [0, -bound], [1, 1], [1, -1, 0, 0])
+        )
+        network = jm.FlowNetwork.from_edges([0, 2], [1, 3], 4)
+        given = network, capacity, cost, supply
+        res = jm.minimum_cost_flow(*given, lower=lower)
+        if res.status != Status.OVERFLOW:
+            assert res.status == Status.OPTIMAL and bound < 1e19
+            assert res.flow.tolist() == [1, 0] and res.cost == 1
+            assert jm.check_minimum_cost_flow(*given, res, lower=lower).optimal
+        nothing = res.replace(flow=np.zeros(2, dtype), potential=np.zeros(4, dtype))
+        check = jm.check_minimum_cost_flow(*given, nothing, lower=lower)
+        assert not check.valid and not check.optimal

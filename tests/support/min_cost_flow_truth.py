@@ -162,13 +162,18 @@ class Truth:
     def is_extreme(self, greatest: Fraction) -> bool:
         """Whether costs span more bits than prices have, or masses more than flows have, or sums of
         some may exceed floats."""
-        costs, masses = ([abs(x) for x in every if x] for every in (self.cost, self._masses()))
-        sizes = [*costs, *([] if self.is_whole else masses)]
+        costs = [abs(x) for x in self.cost if x]
+        sizes = [*costs, *([] if self.is_whole else [abs(x) for x in self._masses() if x])]
         return any((
             max(sizes, default=0) > greatest / 2**10,
             bool(costs) and max(costs) > min(costs) * 2**96,
-            bool(masses) and not self.is_whole and max(masses) > min(masses) * 2**52,
+            self.spans(52),
         ))  # fmt: skip
+
+    def spans(self, bits: int) -> bool:
+        """Whether masses are floats that differ so much in size."""
+        sizes = [abs(x) for x in self._masses() if x]
+        return bool(sizes) and not self.is_whole and max(sizes) > min(sizes) * 2**bits
 
     def _masses(self) -> Limits:
         return [*self.capacity, *self.lower, *self.supply]
@@ -344,6 +349,8 @@ def _statuses(truth: Truth, res: Any, tolerance: float) -> set[Status]:
     whole = np.asarray(res.cost).dtype.kind == "i"
     most = int(np.iinfo(res.cost.dtype).max) if whole else 0
     if truth.is_whole and truth.reach() >= _MOST:
+        found.add(Status.OVERFLOW)
+    if truth.spans(40):  # masses of a node may be rounded away
         found.add(Status.OVERFLOW)
     # Flows of edges without a limit may not fit their dtype.
     info = (np.iinfo if truth.is_whole else np.finfo)(res.flow.dtype)

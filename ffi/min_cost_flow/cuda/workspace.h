@@ -18,7 +18,7 @@ inline int64_t cold_bytes(int64_t nodes, int64_t edges) {
   // Masses; the start of a solve, of which a forest; costs of both kinds and for a solve without
   // costs; the memory of a solve with 128 bits, and of one without costs; flows and flags.
   const int64_t of_nodes =
-      8 + 8 + (8 + 8 + 8 + 4 * 4 + 24 + 1 + 16) + 3 * 8 + (48 + 12 + 16) + (48 + 12 + 8) + 1 + 28;
+      8 + 8 + (8 + 8 + 8 + 4 * 4 + 24 + 1 + 16) + 3 * 8 + (48 + 12 + 16) + (48 + 12 + 8) + 1 + 36;
   const int64_t of_edges = 8 + 8 + (8 + 8) + (8 + 16 + 8) + 48 + 24 + 8;
   const int64_t sum = hot_bytes(nodes, edges) + (nodes + 1) * of_nodes + edges * of_edges;
   return (sum + 65 * 256) / 256 * 256;
