@@ -247,11 +247,10 @@ def check_pairs(
     dtypes = [costs.dtype, *(x.dtype for x in (r, c) if x is not None)]
     whole = all(jnp.issubdtype(x, jnp.integer) for x in dtypes)
     near, tighten = spacing(claim.col_dual.dtype, real), None
-    if xp is np and own[1] is None and c is None:
+    if xp is np and own[1] is None and stays.col_price[1] is None:
         tighten = partial(_tightened, costs, own=own[0], entries=entries, stays=stays)
-    return AssignmentCheck(
-        valid, *proved_gap(bound, costs, duals, minima, near, valid & sound, whole, tighten)
-    )
+    given = (bound, costs, duals, minima, near, valid & sound, whole, tighten)
+    return AssignmentCheck(valid, *proved_gap(*given, exact=xp is np and c is not None))
 
 
 def _tightened(
@@ -265,8 +264,9 @@ def _tightened(
 ) -> _Duals | None:
     used = entries.mass > 0
     pairs = Pairs(entries.i[used], entries.j[used], own[used])
-    capped = costs.exist[1] & (stays.optional | (stays.above > 0))
-    more = Stays(stays.price[0], stays.left > 0, capped, stays.room > 0)
+    of_cols = stays.col_price[0]
+    capped = costs.exist[1] & (stays.optional | (stays.above > 0)) & np.isfinite(of_cols)
+    more = Stays(stays.price[0], stays.left > 0, capped, stays.room > 0, col_price=of_cols)
     v = tightened(costs.blocks(), pairs, minima.least, duals.v, more)
     return None if v is None else _Duals(v[:-1] - v[-1])
 
@@ -329,7 +329,16 @@ def _gap(
     slack = slack_of_pairs(pairs, dual, at(u, i), at(u_rest, i))
     less, more = _differences(v, *stays.col_price)
     terms = [times_up(stays.room, less), times_up(stays.above, more), times_up(times, slack)]
-    sizes = xp.abs(pairs[0]), xp.abs(dual) + xp.abs(at(u, i)), xp.ones_like(dual)
+    # Columns that stay at a cost are pairs, too.
+    c = stays.col_price[0]
+    stay = xp.where(xp.isfinite(c) & (c != 0), xp.maximum(stays.room, 0), 0)
+    times = xp.concatenate([times, stay])
+    sizes = (
+        (pairs[0], c),
+        (xp.abs(dual) + xp.abs(at(u, i)), v),
+        (xp.ones_like(dual), xp.ones_like(v)),
+    )
+    sizes = (xp.abs(xp.concatenate(x)) for x in sizes)
     sizes = (xp.where(times > 0, times.astype(v.dtype) * x, 0).sum() for x in sizes)
     return sum_up(*terms, flushed[None]), *sizes
 

@@ -101,8 +101,7 @@ def solve_capacitated_assignment(
     - `col_minimum`: integers, broadcast to `[..., m]`: how often a column must be matched.
     - `maximize`, `row_mask`, `col_mask`, `warm_start`: as in `solve_assignment`.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays
-      unmatched. Columns may then stay unmatched, too, at no cost. With integer costs it must be an
-      integer.
+      unmatched. Columns may then stay unmatched, too. With integer costs it must be an integer.
     - `unmatched_col_cost`: broadcasts to `[..., m]`, the cost of each unit of a column that stays
       unmatched, only together with `unmatched_cost`; 0 by default.
     - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].

@@ -77,7 +77,7 @@ def solve_assignment(
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched, at no cost. +inf: the row must be matched.
     - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only together with
-      `unmatched_cost`. With integer costs, both must be integers.
+      `unmatched_cost`. Limits what `method` and others may be, see [Methods][assignment-methods].
     - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
     - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,

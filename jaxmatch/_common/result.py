@@ -164,7 +164,7 @@ class Assignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `row4col`: `i32[..., m]`, the row of each column, −1 where unmatched.
-    - `cost`: `f[...]`, the total cost of pairs and unmatched rows; the only field with a gradient.
+    - `cost`: `f[...]`, the total cost, unmatched ones included; the only field with a gradient.
       It is ±inf only if the sum overflows its dtype.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype. It
@@ -219,7 +219,7 @@ class CapacitatedAssignment(Result):
 
     - `col4row`: `i32[..., n]`, the column of each row, −1 where unmatched.
     - `col_count`: `i32[..., m]`, the number of rows that each column is matched to.
-    - `cost`: `f[...]`, the total cost of pairs and unmatched rows; the only field with a gradient.
+    - `cost`: `f[...]`, the total cost, unmatched ones included; the only field with a gradient.
     - `row_dual`, `col_dual`: `f[..., n]`, `f[..., m]`, the dual variables that prove the optimum.
     - `gap`: `f[...]`, a proved bound on cost − optimum, before `cost` is rounded to its dtype.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
@@ -231,17 +231,19 @@ class CapacitatedAssignment(Result):
     `INVALID_CAPACITY` for negative capacities. `INVALID_COST` as in `solve_assignment`. `OVERFLOW`
     if 2^30 or more pairs can be matched, for integer costs as in
     [`solve_transport`][jaxmatch.solve_transport], and with minima also if the greatest minus the
-    least integer cost takes 64 bits (32 in `jit` without x64).
+    least integer cost takes 64 bits (32 in `jit` without x64); one bit less with
+    `unmatched_col_cost`.
 
     **Certificate:** u_i + v_j ≤ C_ij, with equality on matched pairs. If not all columns need be
     full, v_j ≤ 0 where column j has more rows than its minimum, and v_j ≥ 0 where it is not full. A
     row that may stay unmatched has u_i ≤ r_i, with equality if it stays unmatched. Here r_i is its
     unmatched cost, or 0 if the columns have too little capacity for all rows. The optimum is the
     sum of all u_i plus, for each column, v_j times its capacity (its minimum, if v_j > 0 and
-    columns need not be full).
+    columns need not be full). With `unmatched_col_cost` s, v_j − s_j takes the place of v_j in all
+    but the first of these, and the optimum is greater by the sum of all s_j times capacities.
 
-    **Gradient:** with respect to `cost`, how often each pair is used; with respect to
-    `unmatched_cost`, how many units of each row stay unmatched.
+    **Gradient:** with respect to `cost`, how often each pair is used; with respect to unmatched
+    costs, how many units of each row or column stay unmatched.
 
     **Time and memory:** an equivalent transport problem is solved. Costs are copied (twice if there
     are minima), and the methods of `solve_transport` may copy them again.

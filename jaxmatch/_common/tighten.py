@@ -51,10 +51,11 @@ class Stays(NamedTuple):
 
     price: OnHost  # [n] the cost of each row with the dummy column; +inf: there is no such pair
     left: OnHost  # [n] whether a row is paired with the dummy column
-    capped: OnHost  # [m] whether a column may be paired with the dummy row, at cost 0
+    capped: OnHost  # [m] whether a column may be paired with the dummy row
     room: OnHost  # [m] whether a column is paired with the dummy row
     dual: Any = 0.0  # the dual of the dummy column
     tied: bool = True  # whether the dummy row and the dummy column are a pair, at cost 0
+    col_price: Any = None  # [m] the cost of each column with the dummy row; None: 0
 
 
 def tightened(
@@ -75,8 +76,9 @@ def tightened(
     if stays is not None:
         last = Pairs(np.array([n]), np.array([m]), np.zeros(1)) if stays.tied else more
         may = np.isfinite(stays.price)
-        more = join(_with_last_col(may, stays.price), _with_last_row(stays.capped, n), last)
-        left, room = _with_last_col(stays.left, stays.price), _with_last_row(stays.room, n)
+        price = np.zeros(m) if stays.col_price is None else stays.col_price
+        more = join(_with_last_col(may, stays.price), _with_last_row(stays.capped, n, price), last)
+        left, room = _with_last_col(stays.left, stays.price), _with_last_row(stays.room, n, price)
         own = join(own, left, room, last)
         np.minimum.at(least, more.row, more.cost - v[more.col])
     slack = own.cost - v[own.col] - least[own.row]
@@ -95,9 +97,9 @@ def _with_last_col(rows: OnHost, price: OnHost) -> Pairs:
     return Pairs(row, np.full(len(row), -1), price[row])
 
 
-def _with_last_row(cols: OnHost, n: int) -> Pairs:
+def _with_last_row(cols: OnHost, n: int, price: OnHost) -> Pairs:
     col = np.flatnonzero(cols)
-    return Pairs(np.full(len(col), n), col, np.zeros(len(col)))
+    return Pairs(np.full(len(col), n), col, price[col])
 
 
 def _highest(rows: int, own: Pairs, v: OnHost) -> OnHost:

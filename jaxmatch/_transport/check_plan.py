@@ -147,6 +147,8 @@ def proved_gap(
     proved: Bool[Array, ""],
     whole: bool,
     tighten: Callable[[Any, RowMinima], Any] | None,
+    *,
+    exact: bool = False,
 ) -> tuple[Bool[Array, ""], Float[Array, ""]]:
     """Whether the gap is within the tolerance for rounding, and the gap.
 
@@ -158,6 +160,7 @@ def proved_gap(
     - `whole`: whether all costs and masses are integers, so that the gap is an integer too.
     - `tighten`: returns duals with more correct digits, or None if it finds none. It is called on
       the host only.
+    - `exact`: whether integers need a gap of 0.
     """
     xp = module_of(proved)
 
@@ -180,6 +183,8 @@ def proved_gap(
         return xp.where(other <= rounding, xp.minimum(gap, other), gap)
 
     gap, rounding, sizes = gap_of(duals, minima)
+    if exact and whole:
+        rounding = xp.minimum(rounding, 0.5)
     more = proved & (gap > rounding)
     if xp is jnp:
         gap = lax.cond(more, lambda: better(duals.lowered(near)), lambda: gap)

@@ -71,6 +71,33 @@ def test_assignment(dtype, sign, method):
     assert statuses == ({0, 1} if "float" in dtype else {0})
 
 
+@pytest.mark.parametrize("shape", [(30, 300), (100, 100), (300, 30), (5, 200)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_solved_is_proved(dtype, shape):
+    """With costs that duals have to round, and many columns that stay."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        cost, of_col = rng.random(shape).astype(dtype), 0.3 * rng.random(shape[1]).astype(dtype)
+        how = {"unmatched_cost": 0.3, "unmatched_col_cost": of_col}
+        with x64(dtype == "float64"):
+            res = jm.solve_assignment(cost, **how)
+            assert jm.check_assignment(cost, res, **how).optimal
+            given = jnp.asarray(cost), to_numpy(res)
+            check = jax.jit(lambda c, r, how=how: jm.check_assignment(c, r, **how))(*given)
+            assert check.optimal
+
+
+def test_integers_need_a_gap_of_zero():
+    cost = np.array([[2**56 + 3, 2**56 + 1], [2**56 + 1, 2**56 + 7]])
+    how = {"unmatched_cost": 2**57, "unmatched_col_cost": 2**57}
+    with x64(True):
+        res = jm.solve_assignment(cost, **how)
+        assert res.col4row.tolist() == [1, 0]
+        order = np.arange(2, dtype=np.int32)
+        worse = res.replace(col4row=order, row4col=order)
+        assert not jm.check_assignment(cost, worse, **how).optimal
+
+
 def test_masks_and_batches():
     cost, of_row, of_col = drawn(3, "float32", 12)
     rng = np.random.default_rng(0)
