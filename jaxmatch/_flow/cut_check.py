@@ -110,18 +110,29 @@ def check_cut(
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
     cut: MinimumCut,
+    rest: tuple[Num[Array, "... e"], Num[Array, "..."]] | None = None,
 ) -> MinimumCutCheck:
-    """As `check_minimum_cut`, for arguments that were already checked."""
+    """As `check_minimum_cut`, for arguments that were already checked.
+
+    `rest`: capacities and a value for the flow that proves the cut, if a part of the flow is known.
+    """
     batch, like = cut.value.shape, "cut.value"
     is_float = jnp.issubdtype(capacity.dtype, jnp.floating)
     require_kind("cut.value", cut.value, "capacity", is_float)
-    c = constant(capacity.astype(solved_dtype(capacity.dtype)))
-    c = broadcast("capacity", c, (*batch, network.num_edges), like)
+
+    def as_solved(capacity: Array) -> Array:
+        c = constant(capacity.astype(solved_dtype(capacity.dtype)))
+        return broadcast("capacity", c, (*batch, network.num_edges), like)
+
+    c = as_solved(capacity)
     source = broadcast("source", source, batch, like)
     sink = broadcast("sink", sink, batch, like)
     valid = over_networks(_check_one, network, c, source, sink, cut).valid
+    value = cut.value
+    if rest is not None:
+        c, value = as_solved(rest[0]), rest[1]
     found = maximum_flow(network, c, source, sink)
-    candidate = Flow(cut.value, found.flow, cut.source_side, found.status)
+    candidate = Flow(value, found.flow, cut.source_side, found.status)
     proof = check_flow(network, c, source, sink, candidate)
     return MinimumCutCheck(valid=valid, optimal=valid & proof.optimal)
 

@@ -10,6 +10,7 @@ import math
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch._common.arguments import as_result
@@ -121,8 +122,13 @@ def _check_batch(
     capacity = xp.concatenate([source, sink, pairs[..., entry]], -1)
     ends = xp.broadcast_to(xp.array([True, False]), (*batch, 2))
     whole = cut.replace(source_side=xp.concatenate([side, ends], -1))
-    first = xp.int32(size)
-    return check_cut(network, capacity, first, first + xp.int32(1), whole)
+    first, rest = xp.int32(size), None
+    if jnp.issubdtype(source.dtype, jnp.integer):
+        # What flows through a single cell need not fit the solver of flows.
+        shared = xp.minimum(source, sink)
+        less = xp.concatenate([source - shared, sink - shared, pairs[..., entry]], -1)
+        rest = less, cut.value - shared.sum(-1, dtype=cut.value.dtype)
+    return check_cut(network, capacity, first, first + xp.int32(1), whole, rest)
 
 
 class _GridNetwork(NamedTuple):

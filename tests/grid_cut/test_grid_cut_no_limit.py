@@ -72,6 +72,20 @@ def test_a_large_seed_on_one_side_does_not_wrap_around(method, reverse):
         assert_minimum(res, *given, 4)
 
 
+def test_what_flows_through_single_cells_is_proved():
+    source = np.array([[2**62 - 1, 2**59], [2**59, 2**59]])
+    sink = np.full((2, 2), 2**63 - 1)
+    pairwise = np.array([[[2**63 - 1, 0], [2**62, 0]], [[2**63 - 1, 2**62], [0, 0]]])
+    with x64(True):
+        res = jm.grid_cut(source, sink, pairwise)
+        assert res.value == 2**62 - 1 + 3 * 2**59
+        assert jm.check_grid_cut(source, sink, pairwise, res).optimal
+        less = res.replace(value=res.value - 1)
+        assert not jm.check_grid_cut(source, sink, pairwise, less).valid
+        all_on = res.replace(source_side=np.ones((2, 2), bool))
+        assert not jm.check_grid_cut(source, sink, pairwise, all_on).optimal
+
+
 @pytest.mark.parametrize("method", ["auto", "xla"])
 @pytest.mark.parametrize("connectivity, most", [(6, 2**59), (18, 2**58), (26, 2**58)])
 def test_sums_at_one_cell_do_not_wrap_around(connectivity, most, method):
