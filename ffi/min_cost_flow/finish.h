@@ -239,7 +239,8 @@ class OptimumWriter {
     for (int32_t u = 0; u < g_.nodes; ++u) size[u] = 2 * eps * size[u] + unit;
     if (g_.nodes > 0) net[masses_.reduced] -= std::ldexp(double(masses_.rest), masses_.exponent);
     for (int32_t e = 0; e < g_.edges; ++e) {
-      const double x = read_real(out_.flow, g_.mass, e), most = 2 * eps * std::abs(x) + unit;
+      const double x = read_real(out_.flow, g_.mass, e);
+      const double most = 2 * eps * (std::abs(x) + std::abs(g_.least(e))) + unit;
       const int32_t u = g_.senders[e], v = g_.receivers[e];
       net[u] -= x;
       net[v] += x;

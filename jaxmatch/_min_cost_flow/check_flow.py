@@ -135,9 +135,9 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     Exactly for integers, within the tolerances of `check_minimum_cost_flow` for floats.
     """
     xp, real, supply = module_of(flow), proof_float(flow), edges.supply
-    x, s = flow.astype(real), supply.astype(real)
-    factor = smaller(x, s, edges.lower.astype(real))
-    x, s = x * factor, s * factor
+    x, s, lower = (y.astype(real) for y in (flow, supply, edges.lower))
+    factor = smaller(x, s, lower)
+    x, s, lower = x * factor, s * factor, lower * factor
     off = xp.abs(edges.net(x) - s)
     if jnp.issubdtype(flow.dtype, jnp.integer):
         # Equal modulo 2^bits, and as floats nearer than that.
@@ -147,7 +147,7 @@ def conserves(edges: CheckEdges, flow: Num[Array, " e"], tolerance: float) -> Bo
     info, eps = jnp.finfo(flow.dtype), float(jnp.finfo(real).eps)
     sizes = xp.abs(x)
     count = edges.around(xp.ones_like(sizes)) + 1
-    through = edges.around(sizes) + xp.abs(s)
+    through = edges.around(sizes + xp.abs(lower)) + xp.abs(s)
     total = sizes.sum() + xp.abs(s).sum()
     rounded = (2 * float(info.eps) + eps * count) * through
     rounded += count * (_UNIT[np.dtype(flow.dtype).name] * total + float(info.smallest_subnormal))

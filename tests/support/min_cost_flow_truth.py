@@ -208,9 +208,9 @@ class Truth:
         eps, least = (Fraction(float(getattr(np.finfo(dtype), x))) for x in
                       ("eps", "smallest_subnormal"))  # fmt: skip
         through, degree = [abs(b) for b in self.supply], [2] * self.n
-        for u, v, x in zip(self.tail, self.head, flow, strict=True):
+        for u, v, x, low in zip(self.tail, self.head, flow, self.lower, strict=True):
             for node in (u, v):
-                through[node] += abs(x)
+                through[node] += abs(x) + abs(low)
                 degree[node] += 1
         beyond = Fraction(0)
         for x, size, count in zip(off, through, degree, strict=True):
