@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxmatch._assignment.capacity_problem import CapacityProblem
 from jaxmatch._common.promotion import common_dtype
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import CapacitatedAssignment, Transport
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
@@ -47,7 +48,7 @@ def by_transport(
     `with_dummies(problem, units)` returns the transport problem, and whether its integer costs do
     not fit their dtype.
     """
-    xp, units = _module_of(problem.transport.supply), _in_units(problem)
+    xp, units = module_of(problem.transport.supply), _in_units(problem)
     balanced, too_wide = with_dummies(problem, units)
     res = solve(balanced)
     # `too_wide` and `units.status` are errors that `solve` does not detect. Invalid costs, which it
@@ -100,13 +101,8 @@ class Units(NamedTuple):
     status: Int[Array, "..."]
 
 
-def _module_of(x: Any) -> Any:
-    """NumPy, or JAX's for JAX arrays."""
-    return np if isinstance(x, np.ndarray) else jnp
-
-
 def _in_units(problem: CapacityProblem) -> Units:
-    xp, given = _module_of(problem.transport.supply), problem.transport
+    xp, given = module_of(problem.transport.supply), problem.transport
     rows, cols, row_mask, col_mask = given.supply, given.demand, given.row_mask, given.col_mask
     rows = rows if row_mask is None else xp.where(row_mask, rows, 0)
     cols = cols if col_mask is None else xp.where(col_mask, cols, 0)
@@ -139,7 +135,7 @@ def _total(x: Int[Array, "... k"]) -> Int[Array, "... 1"]:
     """
     near = x.sum(-1, dtype=np.float32, keepdims=True)
     exact = x.sum(-1, dtype=np.int32, keepdims=True)
-    xp = _module_of(x)
+    xp = module_of(x)
     return xp.where(near > _MOST_PAIRS, np.int32(_MOST_PAIRS), exact)
 
 
@@ -148,7 +144,7 @@ def with_dummies(
 ) -> tuple[TransportProblem, Bool[Array, "..."]]:
     """The balanced transport problem, and whether its integer costs do not fit their dtype."""
     assert isinstance(problem.transport, TransportProblem)
-    xp, own = _module_of(problem.transport.supply), problem.transport
+    xp, own = module_of(problem.transport.supply), problem.transport
     cost, row_mask, col_mask, col_dual = own.cost, own.row_mask, own.col_mask, own.col_dual
     unmatched, of_cols = problem.unmatched_cost, problem.unmatched_col_cost
     *batch, n, m = cost.shape
@@ -196,14 +192,14 @@ def with_dummies(
 
 def units_moved(problem: CapacityProblem, units: Units) -> Int[Array, "..."]:
     """How many units rows must send to columns: the lesser total, or 0 with unmatched costs."""
-    xp = _module_of(problem.transport.supply)
+    xp = module_of(problem.transport.supply)
     moved = xp.minimum(units.of_rows, units.of_cols)[..., 0]
     return moved if problem.unmatched_cost is None else xp.zeros_like(moved)
 
 
 def interleaved(one: Array, other: Array) -> Num[Array, "... 2*m"]:
     *batch, m = one.shape
-    xp = _module_of(one)
+    xp = module_of(one)
     return xp.stack([one, other], -1).reshape(*batch, 2 * m)
 
 
@@ -224,7 +220,7 @@ def _forbidding(
     For floats this cost is infinite. For integers it exceeds the cost of replacing the dummy row by
     a unit of any real row. If the minima can be met at all, there is such a unit.
     """
-    xp, batch = _module_of(problem.transport.supply), cost.shape[:-2]
+    xp, batch = module_of(problem.transport.supply), cost.shape[:-2]
     if jnp.issubdtype(cost.dtype, xp.floating):
         return xp.full(batch, -np.inf if maximize else np.inf, cost.dtype), xp.zeros(batch, bool)
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
@@ -257,7 +253,7 @@ def _duals(
     res: Transport, problem: CapacityProblem, units: Units
 ) -> tuple[Float[Array, "... n"], Float[Array, "... m"]]:
     """The duals of rows and of columns, shifted so that a dummy with mass would have the dual 0."""
-    xp, n = _module_of(problem.transport.supply), problem.transport.supply.shape[-1]
+    xp, n = module_of(problem.transport.supply), problem.transport.supply.shape[-1]
     u, of_row = res.row_dual[..., :n], res.row_dual[..., n:]
     v, of_col = res.col_dual[..., :-1], res.col_dual[..., -1:]
     if problem.unmatched_cost is None:
@@ -298,7 +294,7 @@ def _merged(
 
     `own`: the plan entries that are between real rows and columns.
     """
-    xp = _module_of(own)
+    xp = module_of(own)
 
     def first(own: Array, *xs: Array) -> tuple[Array, ...]:
         order = xp.argsort(~own, axis=-1, stable=True)[..., :size]
