@@ -19,7 +19,7 @@ import numpy as np
 from jaxmatch._common.result import result_float
 from jaxmatch._common.rounding import accurate_sum, as_float, sum_up, two_sum
 from jaxmatch._common.status import Status
-from jaxmatch._common.typing import Array, Float, Int, Num
+from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._flow import fixed_point as grid
 from jaxmatch._min_cost_flow.problem import Ends, MinCostProblem, forgiven, value_dtype
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
@@ -49,6 +49,7 @@ def solve(ends: Ends, problem: MinCostProblem) -> MinimumCostFlow:
     flow = _as_flow(edges, masses, found.units)
     potential, cost, gap, too_large = _value(problem, edges, flow, found.potential)
     overflow = masses.overflow | start.overflow | found.overflow
+    too_large |= _loses_masses(edges, flow, tolerance)
     status = jnp.where(too_large, Status.OVERFLOW, Status.OPTIMAL)
     status = jnp.where(unbounded, Status.UNBOUNDED, status)
     status = jnp.where(infeasible, Status.INFEASIBLE, status)
@@ -136,6 +137,20 @@ def _as_flow(edges: Edges, masses: Masses, units: Int[Array, " e"]) -> Num[Array
     flow = jnp.where(full, edges.capacity, edges.lower + amount)
     flow = jnp.where(edges.unlimited, flow, jnp.minimum(flow, edges.capacity))
     return jnp.maximum(flow, edges.lower)
+
+
+def _loses_masses(edges: Edges, flow: Num[Array, " e"], tolerance: float) -> Bool[Array, ""]:
+    """Whether float masses differ so much in size that much of the supplies was rounded away."""
+    if jnp.issubdtype(flow.dtype, jnp.integer):
+        return jnp.zeros_like(edges.unlimited.any())
+    x, low, supply = (as_float(y)[0] for y in (flow, edges.lower, edges.supply))
+    at = jnp.zeros_like(supply).at
+    off = jnp.abs(at[edges.tail].add(x).at[edges.head].add(-x) - supply)
+    size = jnp.abs(x) + jnp.abs(low)
+    through = at[edges.tail].add(size).at[edges.head].add(size)
+    eps, n = float(jnp.finfo(flow.dtype).eps), supply.size
+    beyond = jnp.maximum(off - 4 * eps * through, 0).sum()
+    return beyond > (3 * tolerance + 2 * n * eps) * jnp.abs(supply).sum()
 
 
 def _value(

@@ -226,7 +226,8 @@ def test_limits_of_many_sizes():
 
 @pytest.mark.parametrize("bound", [1e6, 1e9, 1e12, 1e16, 1e20, 1e30])
 @pytest.mark.parametrize("wide", [False, True])
-def test_masses_are_not_rounded_away_beside_large_lower_bounds(bound, wide):
+@pytest.mark.parametrize("method", ["auto", "xla"])
+def test_masses_are_not_rounded_away_beside_large_lower_bounds(method, bound, wide):
     """They are sent, or the status is OVERFLOW; the check accepts no flow that sends nothing."""
     with jax.enable_x64(wide):
         dtype = np.float64 if wide else np.float32
@@ -235,7 +236,7 @@ def test_masses_are_not_rounded_away_beside_large_lower_bounds(bound, wide):
         )
         network = jm.FlowNetwork.from_edges([0, 2], [1, 3], 4)
         given = network, capacity, cost, supply
-        res = jm.minimum_cost_flow(*given, lower=lower)
+        res = jm.minimum_cost_flow(*given, lower=lower, method=method)
         if res.status != Status.OVERFLOW:
             assert res.status == Status.OPTIMAL and bound < 1e19
             assert res.flow.tolist() == [1, 0] and res.cost == 1
