@@ -81,8 +81,10 @@ def check_assignment(
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
     if row_axis is not None or col_axis is not None:
-        if unmatched_cost is not None or unmatched_col_cost is not None:
-            raise ValueError("Unmatched costs do not go with sharded costs; leave them out.")
+        unsupported = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
+        for name, x in unsupported.items():
+            if x is not None:
+                raise ValueError(f"`{name}` does not go with sharded costs; leave it out.")
         return check_sharded(
             as_cost(cost, symbolic=False),
             result,
