@@ -47,11 +47,14 @@ def exchanges(monkeypatch):
     return sizes
 
 
-def test_exchanges_are_few(exchanges):
+@pytest.mark.parametrize("rows", [SIDE, 400, 580])
+def test_exchanges_are_few(exchanges, rows):
+    """With 400 and 580 rows, dummy rows bid for the columns that stay. Without their bids, shifted
+    clouds took 6,500 exchanges for 400 rows."""
     with x64(True):
         for name in STRUCTURED:  # in one program
             exchanges.clear()
-            cost = family(name)
+            cost = family(name)[:rows]
             res = sharded(cost, "row_axis", 2, method="core")
             jax.block_until_ready(res)
             jax.effects_barrier()
@@ -70,21 +73,27 @@ def test_prices_exceed_horizons(exchanges):
 
 
 @pytest.mark.parametrize("by", SIDES)
+@pytest.mark.parametrize("shape", [(240, 240), (160, 240), (240, 220)])
 @pytest.mark.parametrize("name", [*STRUCTURED, TEN_CLUSTERS])
-def test_same_bits_on_any_number_of_devices(name, by):
-    cost = family(name, 240)
+def test_same_bits_on_any_number_of_devices(name, shape, by):
+    cost = family(name, 240)[: shape[0], : shape[1]]
     with x64(True):
         alone, *others = (to_numpy(sharded(cost, by, count)) for count in (1, 2, 4))
         assert_optimal(cost, alone)
         for res in others:
-            assert_same_bits(res, alone)
+            # Where the longer side is divided, candidates depend on the division.
+            if shape[by == "col_axis"] == max(shape) > min(shape):
+                assert_optimal(cost, res)
+            else:
+                assert_same_bits(res, alone)
 
 
 @pytest.mark.parametrize("by", SIDES)
+@pytest.mark.parametrize("rows", [240, 210])
 @pytest.mark.parametrize("kind", KINDS)
-def test_hostile_costs(kind, by):
+def test_hostile_costs(kind, rows, by):
     """Equal rows and columns, between which bids decide nothing."""
-    cost = costs(kind, 240, 240)
+    cost = costs(kind, rows, 240)
     with x64(True):
         assert_optimal(cost, sharded(cost, by, 3))
 
@@ -101,14 +110,15 @@ def test_points():
         assert float(gap) <= 1e-4 * float(res.cost)
 
 
+@pytest.mark.parametrize("absent", [40, 60])
 @pytest.mark.parametrize("maximize", [False, True])
-def test_masks_and_forbidden_pairs(maximize):
-    """As many rows as columns behind the masks, and a third of all pairs forbidden."""
+def test_masks_and_forbidden_pairs(maximize, absent):
+    """As many rows as columns behind the masks, or fewer, and a third of all pairs forbidden."""
     random = np.random.default_rng(4)
     cost = family("shifted clouds", 240) * (-1 if maximize else 1)
     cost[random.random(cost.shape) < 1 / 3] = -np.inf if maximize else np.inf
     row_mask, col_mask = np.ones((2, 240), bool)
-    row_mask[random.permutation(240)[:40]] = col_mask[random.permutation(240)[:40]] = False
+    row_mask[random.permutation(240)[:absent]] = col_mask[random.permutation(240)[:40]] = False
     masks = {"row_mask": row_mask, "col_mask": col_mask}
     with x64(True):
         res = sharded(cost, "row_axis", 4, maximize=maximize, **masks)

@@ -85,7 +85,7 @@ struct Progress {
 
 // Whether the core method may run an auction, or has run one. It runs at most one.
 enum AuctionState : int32_t {
-  // Sharded costs with more columns than rows, or the caller forbids auctions.
+  // The caller forbids auctions of sharded costs.
   kNoAuction,
   kMayHoldLate,  // many costs are equal: an auction is delayed, see kPartFreeOfEqual and
                  // patience()

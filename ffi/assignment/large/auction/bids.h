@@ -167,11 +167,13 @@ JAXMATCH_DEVICE int64_t list_window(Team& team, const LargeProblem<T>& p, int tu
 // Lets the dummy rows bid if more than `few` of them lack a column. Dummy rows are alike and bid
 // together: each call lowers spare_price by one step, and all columns above this price fall to it.
 // Steps grow as Fibonacci numbers. A row whose column was above the price loses it to a dummy row
-// if another column is now cheaper by more than epsilon. Such rows are appended to the `count`
-// listed ones. Returns the number of rows appended, or -1 if the dummy rows did not bid.
-template <class Team, class T>
+// if another column is now cheaper by more than epsilon. Such rows are appended to the list.
+// cost_of(i, j) is the cost of row i's pair. `count`: the number of free rows. Returns the number
+// of rows appended, or -1 if the dummy rows did not bid.
+template <class Team, class T, class CostOf>
 JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
-                                          int turn, int64_t epsilon, int64_t few) {
+                                          int turn, int64_t epsilon, int64_t few,
+                                          const CostOf& cost_of) {
   const LargeState& s = p.s;
   Control& c = *s.control;
   if (!has_spares(c) || count_cheaper(team, s) - count <= few) return -1;
@@ -180,7 +182,7 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   const int64_t added = team.sum(s.n, [&](int64_t i) {
     const int32_t j = load_relaxed(s.col4row + i);
     if (j < 0 || load_relaxed(s.v + j) <= lower) return false;
-    const double pays = p.costs.key_of(p.costs.raw(i, j)) - double(lower);
+    const double pays = cost_of(i, j) - double(lower);
     if (pays <= load_relaxed(s.base + i) + double(epsilon)) return false;
     store_relaxed(s.row4col + j, int32_t(kFree));
     store_relaxed(s.col4row + i, int32_t(kFree));
@@ -202,6 +204,19 @@ JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, 
   return added;
 }
 
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t lower_spare_price(Team& team, const LargeProblem<T>& p, int64_t count,
+                                          int turn, int64_t epsilon, int64_t few) {
+  return lower_spare_price(team, p, count, turn, epsilon, few, [&p](int64_t i, int64_t j) {
+    return p.costs.key_of(p.costs.raw(i, j));
+  });
+}
+
+// How many dummy rows may lack a column when a scale of a wide problem ends.
+JAXMATCH_DEVICE inline int64_t most_lacking(const Control& c, int64_t stop) {
+  return lesser(stop, int64_t(load_relaxed(&c.cols) - load_relaxed(&c.rows)) / kLackingPart);
+}
+
 // Runs one scale, and adds its rounds and bids to `done`. Returns the number of free rows, or -1 if
 // the scale was given up.
 template <class Team, class T>
@@ -209,7 +224,7 @@ JAXMATCH_DEVICE int64_t play_scale(Team& team, const LargeProblem<T>& p, int64_t
                                    Played& done) {
   Control& c = *p.s.control;
   const int64_t rows = load_relaxed(&c.rows), stop = greater(rows / kStopPart, kFewestFree);
-  const int64_t few = lesser(stop, (load_relaxed(&c.cols) - rows) / kLackingPart);
+  const int64_t few = most_lacking(c, stop);
   team.leader([&] { c.spare_step = c.next_spare_step = epsilon; });
   int64_t count = begin_scale(team, p, epsilon);
   const int64_t most = done.rounds + kRoundsPerRow * rows;

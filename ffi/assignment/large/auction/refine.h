@@ -59,15 +59,14 @@ JAXMATCH_DEVICE void refine_prices(Team& team, const LargeProblem<T>& p, int64_t
   team.sync();
 }
 
-// Frees the rows for which a leftover column has become cheaper than their own column.
-template <class Team, class T>
-JAXMATCH_DEVICE void free_slack_rows(Team& team, const LargeProblem<T>& p) {
-  const LargeState& s = p.s;
+// Frees the rows for which a leftover column has become cheaper than their own column. cost_of(i,
+// j) is the cost of row i's pair.
+template <class Team, class CostOf>
+JAXMATCH_DEVICE void free_slack_rows(Team& team, const LargeState& s, const CostOf& cost_of) {
   team.each(s.n, [&](int64_t i) {
     const int32_t j = load_relaxed(s.col4row + i);
     if (j < 0) return;
-    const double paid = p.costs.key_of(p.costs.raw(i, j)) - load_relaxed(s.v_real + j);
-    if (paid <= double(load_relaxed(s.u + i))) return;
+    if (cost_of(i, j) - load_relaxed(s.v_real + j) <= double(load_relaxed(s.u + i))) return;
     store_relaxed(s.row4col + j, int32_t(kFree));
     store_relaxed(s.col4row + i, int32_t(kFree));
   });

@@ -90,7 +90,10 @@ JAXMATCH_DEVICE int refine_stage(Team& team, const LargeProblem<T>& p) {
   team.leader([&] { c.rounds += int32_t(rounds); });
   team.sync();
   const int next = select_stage(team, p);
-  if (has_spares(c) && next == kBid) free_slack_rows(team, p);
+  if (has_spares(c) && next == kBid) {
+    free_slack_rows(team, p.s,
+                    [&p](int64_t i, int64_t j) { return p.costs.key_of(p.costs.raw(i, j)); });
+  }
   return next;
 }
 

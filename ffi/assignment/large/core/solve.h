@@ -21,6 +21,7 @@
 #ifndef JAXMATCH_LARGE_CORE_SOLVE_H_
 #define JAXMATCH_LARGE_CORE_SOLVE_H_
 
+#include "assignment/large/auction/when.h"
 #include "assignment/large/begin.h"
 #include "assignment/large/core/bids.h"
 #include "assignment/large/core/paths.h"
@@ -302,15 +303,15 @@ JAXMATCH_DEVICE inline void adapt_limit(Progress& progress, bool may_exceed, int
 // Parameters of a pricing; every thread has its own copy.
 struct Pricing {
   int64_t free_rows, rows;
-  bool spares;  // costs are sharded, and there are dummy rows
+  bool spares;  // costs are sharded, there are dummy rows, and the tree variant may follow
   bool trees, renew;
   int number;
   bool too_wide = false;
 
-  JAXMATCH_DEVICE explicit Pricing(const Control& c)
+  JAXMATCH_DEVICE explicit Pricing(const Control& c, bool sharded = false)
       : free_rows(load_relaxed(&c.free_rows)),
         rows(load_relaxed(&c.rows)),
-        spares(has_spares(c) && load_relaxed(&c.auction) == kNoAuction),
+        spares(sharded && has_spares(c) && !may_hold_auction(c)),
         trees(load_relaxed(&c.trees)),
         renew(c.progress.limited),
         number(load_relaxed(&c.recent_pricings) + 1) {}
@@ -319,8 +320,8 @@ struct Pricing {
 };
 
 template <class Team, class T>
-JAXMATCH_DEVICE Pricing begin_pricing(Team& team, const LargeProblem<T>& p) {
-  Pricing pricing(*p.s.control);
+JAXMATCH_DEVICE Pricing begin_pricing(Team& team, const LargeProblem<T>& p, bool sharded = false) {
+  Pricing pricing(*p.s.control, sharded);
   team.leader([&] { p.s.control->frontier[0] = p.s.control->frontier[1] = 0; });
   if (pricing.all_rows()) release_spares(team, p);
   pricing.too_wide = publish_prices(team, p) > 0;

@@ -10,6 +10,9 @@
 // into packed blocks (see PackedBlocks), they are gathered in packed form, and no device reads or
 // writes data of other rows.
 //
+// In a wide problem (more columns than rows), dummy rows of zeros bid for the surplus columns, see
+// lower_spare_price(). Devices know all that these bids depend on.
+//
 // Candidates are selected by perturbed costs, because all bids of a scale use perturbed costs.
 // Otherwise rows of nearly equal costs would have the same candidates, far too few for all of them.
 #ifndef JAXMATCH_LARGE_SHARDED_AUCTION_H_
@@ -108,9 +111,11 @@ JAXMATCH_DEVICE Next begin_sharded_auction(Team& team, Sharded<T>& d) {
   // only the owner of a pair found before knows its cost. So the auction begins without pairs.
   team.each(s.n, [&](int64_t i) {
     if (load_relaxed(s.col4row + i) >= 0) store_relaxed(s.col4row + i, int32_t(kFree));
+    store_relaxed(s.base + i, -infinity());  // the row's second-least reduced cost: unknown
   });
   team.each(s.m, [&](int64_t j) {
-    if (load_relaxed(s.row4col + j) >= 0) store_relaxed(s.row4col + j, int32_t(kFree));
+    const int32_t i = load_relaxed(s.row4col + j);
+    if (i >= 0 || i == kSpare) store_relaxed(s.row4col + j, int32_t(kFree));
     store_relaxed(s.bid + j, kNoBid);
   });
   const int64_t spread = load_relaxed(&d.continuation->spread);
@@ -136,6 +141,7 @@ JAXMATCH_DEVICE Next begin_sharded_scale(Team& team, Sharded<T>& d) {
     d.continuation->scale_begins = 1;
     d.continuation->first_exchange = d.continuation->exchanges;
     d.continuation->turns = 0;
+    s.control->spare_step = s.control->next_spare_step = load_relaxed(&s.control->epsilon);
   });
   return request_candidates(team, d);
 }
@@ -195,6 +201,7 @@ JAXMATCH_NOINLINE void bid_on_candidates(Team& team, const LargeProblem<T>& prob
     // If a row has only one allowed column, any raise is valid. The raise is only epsilon, because
     // other rows may need that column, too.
     const int64_t bound = lesser(second, horizon), gain = bound < kFar ? bound - first : 0;
+    store_relaxed(s.base + i, bound < kFar ? double(bound) : infinity());
     atomic_min(s.bid + chosen, pack_bid(lesser(gain, kMostRaise) + epsilon, i));
   });
 }
@@ -241,6 +248,7 @@ JAXMATCH_DEVICE int64_t take_candidates(Team& team, Sharded<T>& d, int64_t liste
   int32_t* const rows = s.frontier + turn * s.n;
   if (load_relaxed(&from.packed)) {
     const int64_t waiting = load_relaxed(&from.waiting);
+    team.leader([&] { store_relaxed(s.control->frontier + turn, int32_t(listed + waiting)); });
     load_packed(team, d);
     team.each(waiting, [&](int64_t k) {
       const int32_t i = load_relaxed(s.listed + k);
@@ -258,6 +266,16 @@ JAXMATCH_DEVICE int64_t take_candidates(Team& team, Sharded<T>& d, int64_t liste
   team.sync();
   return list_rows(team, s.n, rows, length, [&](int64_t i) {
     return d.p.has_row(i) && load_relaxed(s.col4row + i) == kFree;
+  });
+}
+
+// Lets the dummy rows of a wide problem bid, see lower_spare_price(). Returns the number of rows
+// that lost their column and were appended to the list of turn `turn`, or -1.
+template <class Team, class T>
+JAXMATCH_DEVICE int64_t lower_spares(Team& team, const Sharded<T>& d, int64_t free_rows, int turn,
+                                     int64_t epsilon, int64_t few) {
+  return lower_spare_price(team, d.p, free_rows, turn, epsilon, few, [&](int64_t i, int64_t j) {
+    return double(load_relaxed(d.paid + i)) + whole_perturbation(double(epsilon), i, j);
   });
 }
 
@@ -279,18 +297,35 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
   team.leader([&] { store_relaxed(&from.waiting, 0); });
   team.sync();
   const int64_t stop = greater(rows / kStopPart, kFewestFree), most = kRoundsPerRow * rows;
-  const auto ends = [&] {
-    return count + waiting <= stop || turns >= most || load_relaxed(&c.too_wide);
-  };
-  for (; !ends() && kWaitingPart * count > waiting; turn ^= 1, ++turns) {
-    bids += count;
-    waiting += play_listed_round(team, d, count, turn, epsilon);
-    count = load_relaxed(c.frontier + !turn);
+  const int64_t few = most_lacking(c, stop);
+  const auto fails = [&] { return turns >= most || load_relaxed(&c.too_wide); };
+  bool over = false;
+  while (!over) {
+    if (fails()) {
+      over = true;
+    } else if (count + waiting <= stop) {
+      const int64_t added = lower_spares(team, d, count + waiting, turn, epsilon, few);
+      over = added < 0;
+      count += greater(added, int64_t{0});
+      turns += 2;  // `turn` stays
+    } else if (kWaitingPart * count > waiting) {
+      bids += count;
+      waiting += play_listed_round(team, d, count, turn, epsilon);
+      turn ^= 1;
+      ++turns;
+      count = load_relaxed(c.frontier + turn);
+    } else {
+      break;
+    }
   }
-  const bool over = ends() || !may_exchange;
-  const bool refines =
-      over && (last || gives_up || turns >= most || load_relaxed(&c.too_wide) != 0);
+  over |= !may_exchange;
+  const bool refines = over && (last || gives_up || fails());
   team.sync();
+  if (refines) {  // until no dummy row lacks a column
+    for (int64_t added = 0; added >= 0; count += greater(added, int64_t{0})) {
+      added = lower_spares(team, d, count + waiting, turn, epsilon, 0);
+    }
+  }
   team.leader([&] {
     c.bids = int32_t(lesser(c.bids + bids, int64_t{INT32_MAX}));
     c.rounds += int32_t(turns - from.turns);
@@ -331,9 +366,13 @@ JAXMATCH_DEVICE Next relax_shard(Team& team, Sharded<T>& d) {
   team.sync();
   const int64_t count = list_repriced(team, d);
   if (count > 0) {
+    const bool spares = has_spares(*shard.s.control);
     relax_rows(
         team, shard, shard.s.frontier, count, shard.s.label,
-        [](const auto&, int64_t) { return true; }, [](int64_t) { return 0.0; });
+        [spares, s = d.p.s, col0 = shard.col0](const auto&, int64_t j) {
+          return !spares || !is_left(s, col0 + j);
+        },
+        [](int64_t) { return 0.0; });
   }
   team.each(shard.s.m, [&](int64_t j) {
     const int64_t price = load_relaxed(shard.s.label + j);

@@ -180,11 +180,12 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
     if (is_held(c.auction)) return;
     const int64_t least = d.reduction.least(0);
     d.continuation->spread = least == ReductionBuffer::kIdentity ? 0 : -least;
-    // In a wide problem dummy rows would have to bid, too, so there is no auction.
-    const bool may = d.may_hold_auction && !has_spares(c);
-    c.auction = may ? auction_for(d.continuation->spread, c.rows) : kNoAuction;
+    c.auction = d.may_hold_auction ? auction_for(d.continuation->spread, c.rows) : kNoAuction;
   });
   team.sync();
+  if (has_spares(c) && is_held(load_relaxed(&c.auction))) {
+    free_slack_rows(team, s, [&](int64_t i, int64_t) { return double(load_relaxed(d.paid + i)); });
+  }
   bid_stage(team, d.p);
   team.sync();
   return {auction_follows(c) ? kBeginAuction : kSearchCores};
@@ -197,7 +198,7 @@ JAXMATCH_DEVICE Next load_first_cores(Team& team, Sharded<T>& d) {
 template <class Team, class T>
 JAXMATCH_DEVICE Next begin_sharded_pricing(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
-  const Pricing pricing = begin_pricing(team, d.p);
+  const Pricing pricing = begin_pricing(team, d.p, true);
   if (pricing.too_wide) return {kRestart};
   reset_reduction(team, d);
   team.each(s.n, [&](int64_t i) {
@@ -259,7 +260,7 @@ JAXMATCH_DEVICE Step close_pricing(Team& team, const Sharded<T>& d, const Pricin
 template <class Team, class T>
 JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
   const LargeState& s = d.p.s;
-  const Pricing pricing(*s.control);
+  const Pricing pricing(*s.control, true);
   team.leader([&] { store_relaxed(s.control->frontier, 0); });
   const int64_t freed = lower_row_prices(team, d, [&](int64_t i, int64_t least) {
     store_relaxed(s.in_tree + i, int32_t(kUnchanged));
@@ -277,7 +278,7 @@ JAXMATCH_DEVICE Next reprice(Team& team, Sharded<T>& d) {
 
 template <class Team, class T>
 JAXMATCH_DEVICE Next reprice_all(Team& team, Sharded<T>& d) {
-  const Pricing pricing(*d.p.s.control);
+  const Pricing pricing(*d.p.s.control, true);
   const int64_t freed = lower_row_prices(team, d, [](int64_t, int64_t) {});
   const Step after = close_pricing(team, d, pricing, freed);
   load_cores(team, d, [&](int64_t i) { return load_relaxed(d.p.s.in_tree + i) != kUnchanged; });
