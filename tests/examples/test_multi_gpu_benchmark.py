@@ -106,6 +106,19 @@ def test_what_is_wrong_is_found(kind, what):
         problems.prove(problem, WRONG[what](res), n, mesh)
 
 
+def test_proof_where_columns_stay():
+    problem, _, n, mesh = solved("uniform", 4)
+    rows = np.arange(len(problem[0]))
+    with jax.enable_x64(True):
+        res = jm.solve_assignment(np.asarray(problem[0]), row_mask=rows < 20, col_mask=rows < n)
+    res = jax.tree.map(np.asarray, res)
+    row = problems.prove(problem, res, n, mesh, 20)
+    assert row["value"] == float(res.cost) and row["proved_gap"] == pytest.approx(0, abs=1e-12)
+    for wrong in (swapped, moved("col_dual", 5), moved("row_dual", 19)):
+        with pytest.raises(AssertionError):
+            problems.prove(problem, wrong(res), n, mesh, 20)
+
+
 def test_proof_of_points():
     n, mesh = 32, problems.mesh_of(4)
     x, y = problems.make_points(n, mesh)

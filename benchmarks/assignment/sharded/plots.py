@@ -133,6 +133,8 @@ def capacity(table: Table) -> Any:
     labels, sides = [], {r["n"] for r in table}
     for r in table:
         costs = r["costs"] if len(sides) == 1 else f"{r['costs']}, n = {r['n']:,}"
+        if r.get("rows") not in (None, r["n"]):
+            costs += f", {r['rows']:,} rows"
         size = f", {r['gigabytes']:.3g} GB" if r.get("gigabytes") else ""
         devices = f"{r['devices']} device{'s' if r['devices'] > 1 else ''}"
         labels.append(f"{costs}{size}, {r['form']}, {devices}")
@@ -166,7 +168,24 @@ def batched(table: Table) -> Any:
     return figure
 
 
+def solvers(table: Table) -> Any:
+    figure, axes = plt.subplots(figsize=(8, 4.4))
+    names = list(dict.fromkeys(r["solver"] for r in table))
+    series = {}
+    for devices in sorted({r["devices"] for r in table} - {1}):
+        for key, how in (("queued_efficiency", "queued"), ("efficiency", "one call")):
+            of = {r["solver"]: r[key] for r in table if r["devices"] == devices}
+            series[f"{devices} devices, {how}"] = [of.get(name) for name in names]
+    grouped_bars(axes, [name.replace(", ", "\n") for name in names], series)
+    axes.axhline(1, color="0.6", linewidth=0.8)
+    axes.tick_params(axis="x", labelsize=6)
+    axes.set_ylabel("efficiency")
+    legend(axes)
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[Table], Any]] = {
+    "solvers": solvers,
     "batched": batched,
     "weak": weak,
     "strong": strong,

@@ -115,17 +115,17 @@ def _bounds(
 
 
 def _totals(
-    least: jax.Array, matched: jax.Array, u: jax.Array, v: jax.Array, n: int
+    least: jax.Array, matched: jax.Array, u: jax.Array, v: jax.Array, n: int, rows: int
 ) -> tuple[jax.Array, ...]:
     """Value, bound, and how far the row duals are from those that the column duals imply."""
-    real = lax.axis_index(AXIS) * len(least) + jnp.arange(len(least), dtype=jnp.int32) < n
+    real = lax.axis_index(AXIS) * len(least) + jnp.arange(len(least), dtype=jnp.int32) < rows
     value, bound = (lax.psum(jnp.where(real, x, 0).sum(), AXIS) for x in (matched, least))
     bound += jnp.where(jnp.arange(len(v)) < n, v, 0).sum()
     off = lax.pmax(jnp.where(real, jnp.abs(least - u), 0).max(), AXIS)
     return value, bound, off
 
 
-@partial(jax.jit, static_argnames=("mesh", "n"))
+@partial(jax.jit, static_argnames=("mesh", "n", "real_rows"))
 def _held_against_duals(
     problem: tuple[jax.Array, ...],
     u: jax.Array,
@@ -134,13 +134,14 @@ def _held_against_duals(
     *,
     mesh: Mesh,
     n: int,
+    real_rows: int,
 ) -> tuple[jax.Array, ...]:
     """For costs `(cost,)` by rows over the mesh, or points `(x, y)` with x by rows."""
 
     def costs(cost: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
         least = _bounds(partial(lax.dynamic_slice_in_dim, cost), len(cost), n, v, cost.shape[1])
         matched = jnp.take_along_axis(cost, jnp.maximum(col4row, 0)[:, None], 1)[:, 0]
-        return _totals(least, matched.astype(v.dtype), u, v, n)
+        return _totals(least, matched.astype(v.dtype), u, v, n, real_rows)
 
     def points(x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array, col4row: jax.Array) -> Any:
         x, y = x.astype(v.dtype), y.astype(v.dtype)
@@ -152,7 +153,7 @@ def _held_against_duals(
             return squared(lax.dynamic_slice_in_dim(x, at, size)[:, None], y[None])
 
         least = _bounds(rows_at, len(x), n, v, len(y))
-        return _totals(least, squared(x, y[jnp.maximum(col4row, 0)]), u, v, n)
+        return _totals(least, squared(x, y[jnp.maximum(col4row, 0)]), u, v, n, real_rows)
 
     of_problem = (P(AXIS),) if len(problem) == 1 else (P(AXIS), P())
     check = jax.shard_map(
@@ -165,24 +166,34 @@ def _held_against_duals(
     return check(*problem, u, v, col4row)
 
 
-def prove(problem: tuple[jax.Array, ...], res: jm.Assignment, n: int, mesh: Mesh) -> dict[str, Any]:
+def prove(
+    problem: tuple[jax.Array, ...],
+    res: jm.Assignment,
+    n: int,
+    mesh: Mesh,
+    real_rows: int | None = None,
+) -> dict[str, Any]:
     """Value and proved gap of a result for costs `(cost,)` or points `(x, y)`; asserts its claims.
 
-    All costs are held against the column duals: any duals prove a bound. The gap of integers is
-    exactly 0. That of float32 costs is what the solver says, up to the rounding of the sums made
-    here. The costs of points are taken in float64, which a solver need not do: their gap is only
-    reported.
+    `n` columns are real, and `real_rows` rows, by default as many. All costs are held against the
+    column duals: any duals prove a bound, if none is positive where columns may stay. The gap of
+    integers is exactly 0. That of float32 costs is what the solver says, up to the rounding of the
+    sums made here. The costs of points are taken in float64, which a solver need not do: their gap
+    is only reported.
     """
     assert int(res.status) == jm.Status.OPTIMAL, int(res.status)
     col4row, row4col = np.asarray(res.col4row), np.asarray(res.row4col)
-    assert (np.sort(col4row[:n]) == np.arange(n)).all(), "not a permutation"
-    assert (row4col[col4row[:n]] == np.arange(n)).all()
-    assert (col4row[n:] == -1).all() and (row4col[n:] == -1).all()
+    some = n if real_rows is None else real_rows
+    taken = np.sort(col4row[:some])
+    assert (np.diff(taken) > 0).all() and 0 <= taken[0] <= taken[-1] < n, "a column twice"
+    assert (row4col[col4row[:some]] == np.arange(some)).all()
+    assert (col4row[some:] == -1).all() and (row4col >= 0).sum() == some
 
     integral = len(problem) == 1 and problem[0].dtype == jnp.int32
     duals = [np.asarray(x) for x in (res.row_dual, res.col_dual)]
     assert all(x.dtype == np.float64 and np.isfinite(x).all() for x in duals)
     largest = max(np.abs(x).max() for x in duals)
+    assert some == n or (duals[1][:n] <= 0).all()
     if integral:
         assert all((x == np.round(x)).all() for x in duals)
         duals = [x.astype(np.int64) for x in duals]
@@ -190,7 +201,7 @@ def prove(problem: tuple[jax.Array, ...], res: jm.Assignment, n: int, mesh: Mesh
     with jax.enable_x64(True):
         u, col4row = (jax.device_put(x, rows) for x in (duals[0], col4row))
         v = jax.device_put(duals[1], NamedSharding(mesh, P()))
-        held = _held_against_duals(problem, u, v, col4row, mesh=mesh, n=n)
+        held = _held_against_duals(problem, u, v, col4row, mesh=mesh, n=n, real_rows=some)
         value, bound, off = (x.item() for x in held)
     gap, claimed = value - bound, float(res.gap)
     rounding = 0.0 if integral else 8 * n * np.finfo(np.float64).eps * max(1.0, largest)

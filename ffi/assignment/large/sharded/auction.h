@@ -307,7 +307,7 @@ JAXMATCH_DEVICE Next play_rounds(Team& team, Sharded<T>& d) {
       const int64_t added = lower_spares(team, d, count + waiting, turn, epsilon, few);
       over = added < 0;
       count += greater(added, int64_t{0});
-      turns += 2;  // `turn` stays
+      turns += over ? 0 : 2;  // `turn` stays
     } else if (kWaitingPart * count > waiting) {
       bids += count;
       waiting += play_listed_round(team, d, count, turn, epsilon);
