@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 import jaxmatch as jm
-from jaxmatch._library import libraries
 
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        "jaxmatch_min_cost_flow" not in libraries._TARGETS["CUDA"],
-        reason="the kernel is not built as yet: see jaxmatch/_library/libraries.py",
-    ),
-]
+pytestmark = pytest.mark.gpu
 
 PROVED_BY = {
     jm.Status.OPTIMAL: "optimal",

@@ -33,6 +33,8 @@ SWEEPS = [
     ("racecheck", "perturbed", "all-search few"),
     ("memcheck", "k_best", ""),
     ("racecheck", "k_best", "few"),
+    ("memcheck", "min_cost_flow", ""),
+    ("racecheck", "min_cost_flow", "few"),
     ("memcheck", "sparse_assignment", ""),
     ("racecheck", "sparse_assignment", "few"),
     *(("memcheck", "transport", part) for part in sweep_transport_gpu.PARTS),

@@ -19,13 +19,15 @@ DEVICES = 4  # of all processes together
 
 
 def run_in_processes(
-    program: Path, folder: Path, processes: int, timeout: float = 500
+    program: Path, folder: Path, processes: int, timeout: float = 500, gpus: int = 0
 ) -> list[dict[str, np.ndarray]]:
     """The arrays that each process wrote. The first failure, or the time, ends all of them.
 
+    Processes share `gpus` GPUs; if that is 0, they share `DEVICES` CPU devices.
+
     They must come to a first exchange within half a minute of each other: gloo waits no longer.
     """
-    with started(program, folder, processes) as running:
+    with started(program, folder, processes, gpus) as running:
         codes = _wait(running, time.monotonic() + timeout)
     assert codes == [0] * processes, (
         f"exit codes {codes}, None after {timeout} s\n{logs(folder, processes)}"
@@ -34,21 +36,31 @@ def run_in_processes(
 
 
 @contextlib.contextmanager
-def started(program: Path, folder: Path, processes: int) -> Iterator[list[subprocess.Popen]]:
+def started(
+    program: Path, folder: Path, processes: int, gpus: int = 0
+) -> Iterator[list[subprocess.Popen]]:
     """Processes with their arguments: a file for results, and with more than one of them the
     address, their number and the index of each. They are killed in the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    flags = f"--xla_force_host_platform_device_count={DEVICES // processes}"
-    env = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
-    env |= {"XLA_FLAGS": flags, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    env = os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    if gpus:
+        env |= {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    else:
+        flags = f"--xla_force_host_platform_device_count={DEVICES // processes}"
+        env |= {"JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
+        env |= {"XLA_FLAGS": flags}
+    each = gpus // processes
     running = []
     try:
         for k in range(processes):
             result = _result(folder, processes, k)
             distributed = [address, str(processes), str(k)] if processes > 1 else []
             run = [sys.executable, str(program), str(result), *distributed]
+            if gpus:
+                its = range(k * each, (k + 1) * each)
+                env |= {"CUDA_VISIBLE_DEVICES": ",".join(map(str, its))}
             with result.with_suffix(".log").open("w") as log:
                 running.append(subprocess.Popen(run, env=env, stdout=log, stderr=log))
         yield running

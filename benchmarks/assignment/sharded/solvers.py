@@ -87,7 +87,18 @@ def _grid_cut(count: int, quick: bool) -> tuple[Callable[..., Any], Arrays]:
     return jm.grid_cut, (*terminals, pairwise)
 
 
+class _Sums(NamedTuple):
+    cost: Any
+    status: Any
+
+
+def _sums(count: int, quick: bool) -> tuple[Callable[..., Any], Arrays]:
+    x = _rng("sums").random((count, 100), np.float32)
+    return lambda x: _Sums(x.sum(-1), (x[:, 0] < 0).astype(np.int32)), (x,)
+
+
 SOLVERS = {
+    "no solver: sums of 100 numbers": Solver(1024, _sums),  # what any call takes
     "transport, equal weights, 100 x 100": Solver(1024, _transport("equal")),
     "transport, random weights, 100 x 100": Solver(1024, _transport("random")),
     "capacities, 500 x 20": Solver(1024, _capacities),
