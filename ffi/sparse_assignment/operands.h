@@ -14,9 +14,9 @@ JAXMATCH_HOST_DEVICE void list_graph(SparseProblem& p, Rows& rows) {
   const auto of_graph = [&p](int64_t entries) { return Entries(entries, p.shared_graph); };
   rows.operand("row_ptr", p.row_ptr, of_graph(p.n + 1));
   rows.operand("col_ind", p.col_ind, of_graph(p.capacity));
-  rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.capacity);
   rows.optional("col_ptr", p.col_ptr, of_graph(p.m + 1));
   rows.optional("row_ind", p.row_ind, of_graph(p.capacity));
+  rows.operand("cost", p.cost, any_dtype(p.cost_dtype), p.capacity);
 }
 
 // Optional operands and results, which jaxmatch_near_assignment has too.

@@ -109,13 +109,15 @@ def native_call(
     - `core_dims`: the number of core dimensions of each operand. The dimensions before them are
       the batch, the same for all operands.
     - `shared`: indices of operands without batch dimensions, shared by all problems. They are not
-      copied, not even by `vmap`.
+      copied, not even by `vmap`. They come first: XLA's partitioner gathers a batch whose operands
+      come before a shared one.
     - `aliases`: maps the index of an operand to the index of the result that reuses its memory.
     - `by_batch`: attributes that are multiplied by the number of problems on a device.
 
     The call has no derivative. On NumPy operands it runs directly on this host and returns NumPy
     arrays.
     """
+    assert [*shared] == [*range(len(shared))]
     if isinstance(operands[0], np.ndarray):
         assert not (aliases or by_batch)
         of_batch = next(k for k in range(len(operands)) if k not in shared)

@@ -45,9 +45,10 @@ def sparse_assignment(
     - two counts: the number of bids, and the number of searches (on CUDA, of rounds).
     """
     by_cols, sizes = platform == "cuda", (*graph.shape, cost.shape[-1])
+    ends = {"row_ptr": graph.row_ptr, "col_ind": graph.col_ind}
+    if by_cols:
+        ends |= {"col_ptr": graph.col_ptr, "row_ind": graph.row_ind}
     optional = {
-        "col_ptr": graph.col_ptr if by_cols else None,
-        "row_ind": graph.row_ind if by_cols else None,
         "row_mask": row_mask,
         "col_mask": col_mask,
         "unmatched_cost": unmatched_cost,
@@ -57,10 +58,11 @@ def sparse_assignment(
     }
     return _call(
         "jaxmatch_sparse_assignment",
-        [(graph.row_ptr, 1), (graph.col_ind, 1), (cost, 1)],
+        [*((x, 1) for x in ends.values()), (cost, 1)],
         optional,
         graph.shape,
-        shared=() if graph.batch_shape else (0, 1, 3, 4) if by_cols else (0, 1),
+        shared=() if graph.batch_shape else range(len(ends)),
+        found=("col_ptr", "row_ind") if by_cols else (),
         workspace=[size("sparse_assignment.workspace", *sizes)] if by_cols else [],
         maximize=maximize,
         cardinality=cardinality,
@@ -97,10 +99,14 @@ def _call(
     optional: dict[str, Array | None],
     shape: tuple[int, int],
     shared: Sequence[int] = (),
+    found: Sequence[str] = (),
     workspace: Sequence[int] = (),
     **attributes: Any,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
-    """Calls a target. `operands` are pairs of an array and its number of core dimensions."""
+    """Calls a target. `operands` are pairs of an array and its number of core dimensions.
+
+    `found`: the names of those operands that the target finds by name.
+    """
     (n, m), real = shape, result_float()
     operands = operands + [(x, 1) for x in optional.values() if x is not None]
     results = [
@@ -121,7 +127,7 @@ def _call(
         results,
         core_dims=[core for _, core in operands],
         shared=shared,
-        present=names_of(**optional),
+        present=" ".join((*found, names_of(**optional))).strip(),
         **attributes,
     )
     return Assignment(col4row, row4col, value, u, v, gap, status), edge, counts
