@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.typing import Array, Bool, Int
 
 
@@ -53,7 +54,7 @@ def repeat_while(
 ) -> State:
     """`lax.while_loop`, or the same loop in Python if `like` is a NumPy array."""
     if not isinstance(like, np.ndarray):
-        return lax.while_loop(goes_on, step, state)
+        return lax.while_loop(goes_on, step, vary_alike(state, (state, like)))
     while goes_on(state):
         state = step(state)
     return state

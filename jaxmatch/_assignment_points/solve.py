@@ -145,9 +145,9 @@ def solve_assignment_points(
     methods = (*native_large.LARGE_METHODS, _JV, _LEVELS) if alone else native_large.SHARDED_METHODS
     if time_limit is not None and not alone:
         raise ValueError("`time_limit` does not go with sharded points; leave it out.")
-    plain = alone and row_mask is None and col_mask is None and not maximize and time_limit is None
+    plain = row_mask is None and col_mask is None and not maximize and time_limit is None
     by_levels = plain and levels.fit(n, m, rows.shape[1])
-    if method == _LEVELS and not by_levels:
+    if method == _LEVELS and not (by_levels and alone):
         raise ValueError(
             f"`method='levels'` takes {levels.TAKES}, and no masks, `maximize`, `time_limit` or "
             f"axes; got {n} and {m} points in {rows.shape[1]} dimensions. Leave out `method`."
@@ -353,9 +353,15 @@ def _solve(
 
     is_long = max(sides) > native_large.longest_side()
 
+    def divided(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
+        return solve_and_gather(costs, points, *masks, **sharding, method="core").result
+
     def by_levels(platform: levels.Platform, otherwise: Solver) -> Solver:
         def solve(points: tuple[Array, ...], *masks: Array | None) -> Assignment:
             x, y = points
+            if partition.axis is not None:  # memory is O(n): all devices solve all of it alike
+                x = lax.all_gather(x, partition.axis, axis=1, tiled=True)
+                x, y = (x, y) if partition.rows else (y, x)
             res, solved = levels.solve(x.T, y.T, metric=metric, platform=platform)
             if is_long:
                 return levels.with_status(res, solved)
@@ -371,17 +377,18 @@ def _solve(
 
     def takes_levels(platform: levels.Platform) -> bool:
         pays = is_long or (plain and levels.pay(*sides, x.shape[1], platform))
-        return partition.axis is None and (method == _LEVELS or (method == "auto" and pays))
+        return method == _LEVELS or (method == "auto" and pays)
 
+    alone = partition.axis is None
     if takes_levels("cpu"):
-        cpu = by_levels("cpu", cpu or on_one_device)
+        cpu = by_levels("cpu", cpu or on_one_device if alone else divided)
     if takes_levels("cuda"):
-        cuda = by_levels("cuda", on_one_device)
-    elif partition.axis is None and method == "auto" and time_limit is None:
+        cuda = by_levels("cuda", on_one_device if alone else divided)
+    elif alone and method == "auto" and time_limit is None:
         if as_matrix.pays(x, y):
             cuda = partial(as_matrix.solve, metric=metric, maximize=maximize)
     method = "core" if method in ("auto", _LEVELS) else method
-    if partition.axis is None and method in native_large.LARGE_METHODS:
+    if alone and method in native_large.LARGE_METHODS:
         cpu, cuda = cpu or on_one_device, cuda or on_one_device
     operands = points if partition.rows else points[::-1]
     res = solve_shards(

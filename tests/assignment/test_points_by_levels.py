@@ -8,7 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import assert_same_bits, to_numpy
+from jax.sharding import NamedSharding, PartitionSpec
 from scipy.optimize import linear_sum_assignment
+from sharded_helpers import mesh_of
 
 import jaxmatch as jm
 from jaxmatch._assignment_points import levels, on_host
@@ -219,6 +222,29 @@ def test_many_points_go_by_levels_on_the_cpu(size):
     assert "@jaxmatch_nearest(" not in text(jax.ShapeDtypeStruct((3000, 2), jnp.float32))
     few = jax.ShapeDtypeStruct((1025, 2), jnp.float32)
     assert "@jaxmatch_nearest(" in text(few, method="levels")
+
+
+@pytest.mark.parametrize("axis", ["row_axis", "col_axis"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_sharded_points_are_solved_alike_on_each_device(axis, inside, monkeypatch):
+    """As on one device; also within a `shard_map`, and where the divided method must follow."""
+    monkeypatch.setitem(levels._PAYS, "cpu", 1200)
+    rng = np.random.default_rng(5)
+    x, y = (rng.random((size, 2), np.float32) for size in (1600, 2000))
+    mesh, spec = mesh_of(4), PartitionSpec("x")
+    specs = (spec, PartitionSpec()) if axis == "row_axis" else (PartitionSpec(), spec)
+    placed = [jax.device_put(p, NamedSharding(mesh, s)) for p, s in zip((x, y), specs, strict=True)]
+    solve = partial(jm.solve_assignment_points, **{axis: "x"})
+    if inside:
+        solve = jax.shard_map(solve, mesh=mesh, in_specs=specs, out_specs=PartitionSpec())
+    text = jax.jit(solve).lower(*placed).as_text()
+    assert "@jaxmatch_nearest(" in text and "@jaxmatch_assignment_sharded(" in text
+    res = to_numpy(jax.jit(solve)(*placed))
+    alone = to_numpy(jax.jit(partial(jm.solve_assignment_points, method="levels"))(x, y))
+    assert_same_bits(res, alone)
+    cost = ((x[:, None].astype(float) - y[None]) ** 2).sum(-1)
+    best = cost[linear_sum_assignment(cost)].sum()
+    np.testing.assert_allclose(cost[np.arange(1600), res.col4row].sum(), best, rtol=1e-9)
 
 
 @pytest.mark.parametrize("metric", METRICS)
