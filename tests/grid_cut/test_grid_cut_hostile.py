@@ -37,10 +37,12 @@ def check(shape, connectivity, dtype, *, method="auto", count, seed, bits=59, de
 
 @each_connectivity
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-def test_native(dtype, connectivity):
+def test_native(dtype, connectivity, platform):
+    # A GPU runs the twin, which takes denormal numbers for 0, where cells have many neighbours.
+    denormal = platform == "cpu" or connectivity <= 8
     with x64(True):
         for seed, shape in enumerate(hostile.SHAPES[connectivity]):
-            check(shape, connectivity, dtype, count=60, seed=seed)
+            check(shape, connectivity, dtype, count=60, seed=seed, denormal=denormal)
 
 
 @pytest.mark.parametrize(("connectivity", "wide"), [(4, True), (6, True), (4, False), (8, False)])
