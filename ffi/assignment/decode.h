@@ -8,8 +8,6 @@
 
 namespace jaxmatch::assignment {
 
-constexpr size_t kFirst = 1;  // index of the first optional operand
-
 // Decodes the operands and results that list_operands() lists, and takes n and m from the shape of
 // `cost`. If `cost` holds points or a shard of the cost matrix, the caller must correct n and m
 // before it calls check_assignment(). `buffers`: number of results that follow the listed ones.
@@ -19,7 +17,7 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
   AssignmentOperands o{};
   o.unmatched_dtype = Dtype::kF32;
   const auto list = [&](auto& rows) { list_operands(o, rows); };
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   if (!call.find(list, buffers)) return ffi::Unexpected(given.error());
   const auto sides = call.array("cost", list).dimensions();
   if (sides.size() < 2) return ffi::Unexpected(given.error("costs must have shape [..., n, m]"));
@@ -38,7 +36,7 @@ inline ffi::ErrorOr<AssignmentOperands> decode_assignment(ffi::RemainingArgs arg
 // in `given`.
 inline bool check_assignment(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given,
                              AssignmentOperands o) {
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   return call.check(o.batch, [&](auto& rows) { list_operands(o, rows); });
 }
 

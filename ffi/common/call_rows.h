@@ -77,9 +77,8 @@ struct BatchOf {
 // each row of the table. Errors are recorded in `given`.
 class CallRows {
  public:
-  // `first`: the number of operands before the optional ones.
-  CallRows(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given, size_t first)
-      : args_(args), rets_(rets), given_(given), first_(first) {}
+  CallRows(ffi::RemainingArgs args, ffi::RemainingRets rets, Attributes& given)
+      : args_(args), rets_(rets), given_(given) {}
 
   // Sets the pointers and dtypes of the problem; its sizes need not be known yet. The call must
   // have `buffers` more results than the table.
@@ -106,16 +105,16 @@ class CallRows {
 
   template <class... Row>
   void operand(std::string_view name, Row&&... row) {
-    const auto buffer = args_.get<ffi::AnyBuffer>(next_operand_++);
+    const auto buffer = args_.get<ffi::AnyBuffer>(required_++ + optional_);
     if (buffer.has_value()) return visit(name, *buffer, row...);
     given_.fail("the operand " + std::string(name) + " is missing");
   }
   template <class... Row>
   void optional(std::string_view name, Row&&... row) {
-    if (task_ == Task::kName && name != wanted_) return;
     const int at = given_.operand(name);
     if (at < 0) return;
-    const auto buffer = args_.get<ffi::AnyBuffer>(first_ + size_t(at));
+    ++optional_;
+    const auto buffer = args_.get<ffi::AnyBuffer>(required_ + size_t(at));
     if (buffer.has_value()) return visit(name, *buffer, row...);
     given_.fail("the operand " + std::string(name) + " is missing");
   }
@@ -131,7 +130,7 @@ class CallRows {
   template <class List>
   void read(Task task, const List& list) {
     task_ = task;
-    next_operand_ = next_result_ = 0;
+    required_ = optional_ = next_result_ = 0;
     list(*this);
   }
   template <class T>
@@ -191,7 +190,8 @@ class CallRows {
   ffi::RemainingArgs args_;
   ffi::RemainingRets rets_;
   Attributes& given_;
-  size_t first_, next_operand_ = 0, next_result_ = 0;
+  size_t required_ = 0, optional_ = 0;  // operands of each kind that were read so far
+  size_t next_result_ = 0;
   Task task_ = Task::kFind;
   const Dtype* dtypes_[kMostDtypes] = {};
   size_t learned_ = 0;

@@ -16,7 +16,7 @@ inline ffi::ErrorOr<Batch> decode_k_best(ffi::RemainingArgs args, ffi::Remaining
   const auto wrong = [&](const char* what) { return ffi::Unexpected(given.error(what)); };
   KBestProblem p{};
   const auto list = [&](auto& rows) { list_operands(p, rows); };
-  CallRows call(args, rets, given, 1);
+  CallRows call(args, rets, given);
   if (!call.find(list, buffers)) return ffi::Unexpected(given.error());
   const auto sides = call.array("cost", list).dimensions();
   const auto listed = call.array("value", list).dimensions();

@@ -16,7 +16,7 @@ inline ffi::ErrorOr<Batch> decode_nearest(ffi::RemainingArgs args, ffi::Remainin
                                           Attributes& given) {
   NearestProblem p{};
   const auto list = [&](auto& rows) { list_operands(p, rows); };
-  CallRows call(args, rets, given, 4);
+  CallRows call(args, rets, given);
   p.metric = given.named("metric", kMetrics);
   if (!call.find(list)) return ffi::Unexpected(given.error());
   const auto x = call.array("x", list).dimensions(), y = call.array("y", list).dimensions();

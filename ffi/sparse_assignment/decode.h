@@ -10,7 +10,6 @@ namespace jaxmatch::sparse_assignment {
 
 constexpr Name<Cardinality> kCardinalities[] = {{"full", Cardinality::kFull},
                                                 {"maximum", Cardinality::kMaximum}};
-constexpr size_t kFirst = 3;  // index of the first optional operand
 
 using Batch = BatchOf<SparseProblem>;
 
@@ -31,7 +30,7 @@ inline ffi::ErrorOr<Batch> decode_sparse(ffi::RemainingArgs args, ffi::Remaining
                                          Attributes& given, size_t buffers = 0) {
   SparseProblem p{};
   const auto list = [&](auto& rows) { list_operands(p, rows); };
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   if (!call.find(list, buffers)) return ffi::Unexpected(given.error());
   const auto shape = [&](const char* name) { return call.array(name, list).dimensions(); };
   const auto row_ptr = shape("row_ptr"), row4col = shape("row4col"), cost = shape("cost");

@@ -12,7 +12,6 @@ constexpr Name<Dtype> kDtypes[] = {
     {"bfloat16", Dtype::kBF16}, {"float16", Dtype::kF16}, {"float32", Dtype::kF32},
     {"float64", Dtype::kF64},   {"int32", Dtype::kS32},   {"int64", Dtype::kS64},
 };
-constexpr size_t kFirst = 3;  // index of the first optional operand
 
 using Batch = BatchOf<TransportProblem>;
 
@@ -38,7 +37,7 @@ inline ffi::ErrorOr<Batch> decode_transport(ffi::RemainingArgs args, ffi::Remain
     list_costs(p, rows);
     list_masses(p, rows);
   };
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   if (!call.find(list, buffers)) return ffi::Unexpected(given.error());
   const auto sides = call.array("cost", list).dimensions();
   if (sides.size() < 2) return ffi::Unexpected(given.error("costs must have shape [..., n, m]"));
@@ -60,7 +59,7 @@ inline ffi::ErrorOr<Batch> decode_transport_points(ffi::RemainingArgs args, ffi:
     list_masses(p, rows);
     list_col_points(p, rows);
   };
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   p.metric = given.named("metric", kMetrics);
   if (!call.find(list, buffers)) return ffi::Unexpected(given.error());
   const auto present = [&](const char* name) { return given.operand(name) >= 0; };

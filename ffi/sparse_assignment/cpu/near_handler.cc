@@ -91,7 +91,7 @@ ffi::Error NearAssignment(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Re
   Attributes given("jaxmatch_near_assignment", attributes);
   NearProblem p{};
   const auto list = [&](auto& rows) { list_operands(p, rows); };
-  CallRows call(args, rets, given, kFirst);
+  CallRows call(args, rets, given);
   if (!call.find(list)) return given.error();
   const auto x = call.array("row_points", list).dimensions();
   const auto y = call.array("col_points", list).dimensions();

@@ -77,7 +77,7 @@ ffi::Error Capacities(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
     list_unmatched(p, rows);
     list_capacities(p, rows);
   };
-  CallRows call(args, rets, given, 1);
+  CallRows call(args, rets, given);
   read_options(given, &p);
   if (!call.find(list)) return given.error();
   const auto sides = call.array("cost", list).dimensions();
@@ -96,7 +96,7 @@ ffi::Error CapacitiesPoints(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::
     list_points(p, rows);
     list_capacities(p, rows);
   };
-  CallRows call(args, rets, given, 2);
+  CallRows call(args, rets, given);
   read_options(given, &p);
   p.metric = given.named("metric", kMetrics);
   if (!call.find(list)) return given.error();
