@@ -103,9 +103,11 @@ def _solve(
         call=partial(native_sharded.sharded_assignment, metric=None),
         whole=all_costs,
     )
+    # There are no kernels for sharded costs of 16 bits.
+    wide = cost.astype(jnp.float32) if cost.dtype.itemsize == 2 else cost
     res = solve_shards(
         costs,
-        (lax.stop_gradient(cost),),
+        (lax.stop_gradient(wide),),
         (row_mask, col_mask),
         partition=partition,
         maximize=maximize,

@@ -2,6 +2,8 @@
 #ifndef JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 #define JAXMATCH_LARGE_SHARDED_OPERANDS_H_
 
+#include <type_traits>
+
 #include "assignment/large/operands.h"
 #include "assignment/large/point_costs.h"
 #include "assignment/large/sharded/solve.h"
@@ -109,10 +111,16 @@ struct ShardedOperands {
     costs.metric = metric;
   }
 
-  // Calls solve() with an element of the costs' dtype, or with Points of that dtype.
+  // Calls solve() with an element of the costs' dtype, or with Points of that dtype. Callers widen
+  // costs of 16 bits, so that there need not be kernels for them.
   template <class Solve>
   ffi::Error for_costs(Solve solve) const {
-    return large::for_costs(whole.cost_dtype, other_points != nullptr, solve);
+    return large::for_costs(whole.cost_dtype, other_points != nullptr, [&](auto element) {
+      using T = decltype(element);
+      constexpr bool kIsNarrow = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
+      if constexpr (!kIsNarrow) return solve(element);
+      return ffi::Error::InvalidArgument("jaxmatch_assignment_sharded: costs of 16 bits");
+    });
   }
 };
 
