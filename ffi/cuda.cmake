@@ -57,7 +57,8 @@ if(with_cuda)
   jaxmatch_library(jaxmatch_cuda
     flow/cuda/handler.cu
     k_best/cuda/handler.cu
-    matching/cuda/handler.cu)
+    matching/cuda/handler.cu
+    min_cost_flow/cuda/handler.cu)
   # These handlers share one source file: parsing the headers of CUDA and XLA takes longer than
   # compiling one of the handlers.
   set(handlers "")

@@ -23,6 +23,7 @@ _IN_BOTH = (
     "jaxmatch_grid_cut",
     "jaxmatch_k_best",
     "jaxmatch_matching",
+    "jaxmatch_min_cost_flow",
     "jaxmatch_nearest",
     "jaxmatch_noop",
     "jaxmatch_perturbed_assignment",
@@ -33,15 +34,12 @@ _IN_BOTH = (
 )
 
 # Targets in the CPU library alone. On a GPU, XLA generates noise just as fast. There are no kernels
-# yet for `jaxmatch_assignment_points` and `jaxmatch_near_assignment`; that of
-# `jaxmatch_min_cost_flow` (ffi/min_cost_flow/cuda) is not built until the library has room for it.
-# The targets for capacities and `jaxmatch_stencil_flow` are called on the host only, outside of
-# compiled programs.
+# yet for `jaxmatch_assignment_points` and `jaxmatch_near_assignment`. The targets for capacities
+# and `jaxmatch_stencil_flow` are called on the host only, outside of compiled programs.
 _ON_CPU = (
     "jaxmatch_assignment_points",
     "jaxmatch_capacities",
     "jaxmatch_capacities_points",
-    "jaxmatch_min_cost_flow",
     "jaxmatch_near_assignment",
     "jaxmatch_noise",
     "jaxmatch_stencil_flow",

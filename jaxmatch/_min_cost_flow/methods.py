@@ -14,9 +14,9 @@ from jaxmatch._min_cost_flow.result import MinimumCostFlow
 
 
 METHODS = {
-    "auto": Method(cpu="auto", cuda=None),
-    "network_simplex": Method(cpu="network_simplex", cuda=None),
-    "cost_scaling": Method(cpu="cost_scaling", cuda=None),
+    "auto": Method(cpu="auto", cuda="auto"),
+    "network_simplex": Method(cpu="network_simplex", cuda="network_simplex"),
+    "cost_scaling": Method(cpu="cost_scaling", cuda="network_simplex"),
     "xla": Method(cpu=None, cuda=None),
 }
 

@@ -19,6 +19,7 @@ ON_CUDA = {
     "jaxmatch_grid_cut": "grid_cut",
     "jaxmatch_k_best": "k_best_assignments",
     "jaxmatch_matching": "maximum_bipartite_matching",
+    "jaxmatch_min_cost_flow": "minimum_cost_flow",
     "jaxmatch_near_pairs": "radius",
     "jaxmatch_perturbed_assignment": "Perturbed",
     "jaxmatch_perturbed_jvp": "Perturbed",
