@@ -6,7 +6,6 @@ It shares no code with the solvers, so that it does not repeat their errors.
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
 import jax.numpy as jnp
 from jax import lax
@@ -14,7 +13,6 @@ from jax import lax
 from jaxmatch._assignment.capacity_check import Claim, check_claim
 from jaxmatch._assignment.capacity_problem import as_capacity_problem
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
-from jaxmatch._assignment.maximum import check_maximum, is_maximum
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
@@ -41,7 +39,6 @@ def check_assignment(
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     unmatched_col_cost: ArrayLike | None = None,
-    cardinality: Literal["full", "maximum"] = "full",
     row_axis: str | None = None,
     col_axis: str | None = None,
 ) -> AssignmentCheck:
@@ -62,15 +59,14 @@ def check_assignment(
 
     **Arguments:**
 
-    - `cost`, `maximize`, masks, unmatched costs, `cardinality` and axes: as they were passed to the
-      solver. Each device reads its own shard of the costs, in blocks of rows.
+    - `cost`, `maximize`, masks, unmatched costs and axes: as they were passed to the solver.
+      Each device reads its own shard of the costs, in blocks of rows.
     - `result`: the solver's result. The check reads only `col4row`, `row4col` and `col_dual`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
-      forbidden, and the matching is complete. Its cost does not matter, nor the number of pairs
-      with `cardinality="maximum"`.
+      forbidden, and the matching is complete. Its cost does not matter.
     - `optimal`: the assignment is `valid`, and `gap` is no larger than the rounding of costs and
       duals can explain, which proves it optimal; see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove, or +inf if they prove none, see
@@ -84,12 +80,8 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
-    axes = {"row_axis": row_axis, "col_axis": col_axis}
-    unsupported = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
-    if is_maximum(cardinality, {**unsupported, **axes}):
-        masks = {"row_mask": row_mask, "col_mask": col_mask}
-        return check_maximum(cost, result, current_place(), maximize=bool(maximize), **masks)
     if row_axis is not None or col_axis is not None:
+        unsupported = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
         for name, x in unsupported.items():
             if x is not None:
                 raise ValueError(f"`{name}` does not go with sharded costs; leave it out.")
@@ -98,7 +90,8 @@ def check_assignment(
             result,
             row_mask,
             col_mask,
-            **axes,
+            row_axis=row_axis,
+            col_axis=col_axis,
             maximize=bool(maximize),
         )
     place = current_place()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.core
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.both_sides import solve_both_sides
-from jaxmatch._assignment.maximum import is_maximum, solve_maximum
 from jaxmatch._assignment.methods import (
     HERE,
     METHODS,
@@ -47,7 +46,6 @@ def solve_assignment(
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     unmatched_col_cost: ArrayLike | None = None,
-    cardinality: Literal["full", "maximum"] = "full",
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
     steps_per_call: int | None = None,
@@ -75,18 +73,18 @@ def solve_assignment(
     - `maximize`: find the greatest total. Then −inf forbids a pair, and the inequalities of duals
       are reversed.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
-      does not exist. Masks allow different sizes in a batch.
+      does not exist, and its costs may be anything. Masks allow different sizes in a batch.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched, at no cost. +inf: the row must be matched.
-    - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only with the former.
-    - `cardinality`: `"maximum"` finds the cheapest of the assignments with most pairs, where
-      forbidden pairs allow no complete one. These two limit [other options][assignment-methods].
+    - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only together with
+      `unmatched_cost`. Limits what `method` and others may be, see [Methods][assignment-methods].
     - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
-    - `steps_per_call`, `progress`: for one large problem, the steps in each native call, and a
-      function of (matched rows, rows to match) that runs after each; see `stepping`.
-    - `time_limit`: for one large problem, a number of seconds, after which the pairs found so far
-      are completed, with a proved gap; see [A limit of time][time-limit].
+    - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,
+      and a function of (matched rows, rows to match) that runs after each call; see
+      `jaxmatch.stepping`.
+    - `time_limit`: for one large problem, a number of seconds. When they are over, the pairs found
+      so far are completed, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
 
@@ -107,27 +105,17 @@ def solve_assignment(
         "progress": progress,
         "time_limit": time_limit,
     }
-    axes = {"row_axis": row_axis, "col_axis": col_axis}
-    costs = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
-    if is_maximum(cardinality, {**costs, **in_calls, **axes}):
-        return solve_maximum(
-            cost,
-            maximize=bool(maximize),
-            method=method,
-            row_mask=row_mask,
-            col_mask=col_mask,
-            warm_start=getattr(warm_start, "col_dual", warm_start),
-        )
     if unmatched_col_cost is not None:
         return solve_both_sides(
             cost,
             maximize=bool(maximize),
             method=method,
             duals=getattr(warm_start, "col_dual", warm_start),
-            unsupported={**in_calls, **axes},
+            unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
             row_mask=row_mask,
             col_mask=col_mask,
-            **costs,
+            unmatched_cost=unmatched_cost,
+            unmatched_col_cost=unmatched_col_cost,
         )
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost, symbolic=False)
