@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
@@ -103,7 +104,8 @@ def solve_assignment_points(
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
-    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded.
+    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded;
+      by `"levels"` they are gathered.
     - `radius`: only pairs within this distance exist. For `"sqeuclidean"` the radius is a Euclidean
       distance, but costs and `unmatched_cost` are squared.
     - `unmatched_cost`: with a radius, a number or `[n]`: the cost of leaving a row unmatched.
@@ -365,6 +367,8 @@ def _solve(
             res, solved = levels.solve(x.T, y.T, metric=metric, platform=platform)
             if is_long:
                 return levels.with_status(res, solved)
+            if partition.axis is not None:  # devices must agree on what follows
+                solved = lax.pmin(solved.astype(jnp.int32), partition.axis) > 0
             return lax.cond(solved, lambda: res, lambda: otherwise(points, *masks))
 
         return solve
