@@ -117,7 +117,6 @@ def native_call(
     The call has no derivative. On NumPy operands it runs directly on this host and returns NumPy
     arrays.
     """
-    assert [*shared] == [*range(len(shared))]
     if isinstance(operands[0], np.ndarray):
         assert not (aliases or by_batch)
         of_batch = next(k for k in range(len(operands)) if k not in shared)
@@ -157,6 +156,7 @@ def native_call(
 
 
 def _bind(operands: Sequence[Array], call: _Call) -> list[Array]:
+    assert [*call.shared] == [*range(len(call.shared))]
     cut = None
     if not call.is_divisible:
         types = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands)
@@ -195,15 +195,15 @@ def _batch(
     del cut
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     front = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
-    # A shared operand that `vmap` maps becomes a batched operand.
-    shared = tuple(k for k in call.shared if dims[k] is None)
+    # If `vmap` maps a shared operand, all of them become batched: handlers look at one of them.
+    shared = call.shared if all(dims[k] is None for k in call.shared) else ()
     batch = call.batch(front)[dims[call.batched[0]] is not None :]
 
     def with_batch(k: int) -> Array:
         x = front[k]
         core = x.shape[x.ndim - call.core_dims[k] :]
         if k in call.shared:
-            x = x.reshape(size, *(1 for _ in batch), *core)
+            x = x.reshape(1 if dims[k] is None else size, *(1 for _ in batch), *core)
         return jnp.broadcast_to(x, (size, *batch, *core))
 
     moved = [x if k in shared else with_batch(k) for k, x in enumerate(front)]

@@ -1,13 +1,33 @@
 """Batches of sparse problems that are sharded over a mesh."""
 
+import dataclasses
+
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from sharded_helpers import mesh_of
 
 import jaxmatch as jm
 from jaxmatch._sparse_assignment.problem import SparseProblem
 from jaxmatch._sparse_assignment.solve import _cuda
+
+
+@pytest.mark.parametrize("mapped", ["row_ptr", "col_ind", "both"])
+def test_a_part_of_the_graph_may_be_mapped(mapped):
+    """A batch of the arrays of one graph, of which `vmap` maps some."""
+    rng = np.random.default_rng(1)
+    graph = jm.BipartiteGraph.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 2, 2], (3, 3))
+    cost = rng.random((4, 5), np.float32)
+    names = ("row_ptr", "col_ind") if mapped == "both" else (mapped,)
+    fields = {name: jnp.stack([getattr(graph, name)] * 4) for name in names}
+
+    def solve(fields, cost):
+        return jm.solve_sparse_assignment(dataclasses.replace(graph, **fields), cost).cost
+
+    found = jax.vmap(solve)(fields, cost)
+    np.testing.assert_array_equal(found, jm.solve_sparse_assignment(graph, cost).cost)
 
 
 def test_a_gpu_gathers_no_batch():
