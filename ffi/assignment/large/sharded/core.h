@@ -7,6 +7,7 @@
 #ifndef JAXMATCH_LARGE_SHARDED_CORE_H_
 #define JAXMATCH_LARGE_SHARDED_CORE_H_
 
+#include "assignment/large/auction/refine.h"
 #include "assignment/large/auction/two_least.h"
 #include "assignment/large/auction/when.h"
 #include "assignment/large/core/solve.h"
