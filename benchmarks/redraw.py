@@ -119,7 +119,7 @@ for name in ("cost", "quality", "shortest_path"):
         FIGURES[figure] = f"{figure}.json", part(learning.draw, name)
 for name in ("batched", "capacity", "fast", "strong", "structured", "ties", "weak"):
     FIGURES[f"multi_gpu_{name}"] = f"multi_gpu_{name}.json", part(sharded.draw, name)
-for name in ("batched", "fast", "strong", "structured", "ties", "weak"):
+for name in ("batched", "capacity", "fast", "solvers", "strong", "structured", "ties", "weak"):
     FIGURES[f"multi_gpu_{name}_2"] = f"multi_gpu_{name}_2.json", part(sharded.draw, name)
 
 
