@@ -114,6 +114,21 @@ def _alone(rng: np.random.Generator, n: int) -> Iterator[Problem]:
     yield f"grid of {side} x {side}", lambda: jm.grid_cut(*grid, connectivity=8)
 
 
+def _far(rng: np.random.Generator) -> Iterator[Problem]:
+    """Numbers whose differences may leave the range of integers."""
+    row = np.arange(9)
+    rows, cols = np.r_[row, row[1:]], np.r_[row, row[1:] - 1]  # row 0 has one pair
+    graph = _of_numpy(jm.BipartiteGraph.from_edges(rows, cols, (9, 9)))
+    weight = rng.integers(-100, -1, len(rows))
+    yield "sparse, a row of one pair", lambda: jm.solve_sparse_assignment(graph, weight)
+    # A cycle without limits, whose cost is as negative as can be.
+    network = _of_numpy(jm.FlowNetwork.from_edges(np.arange(3), np.r_[1, 2, 0], 3))
+    given = np.full(3, np.inf), np.full(3, -1e300), np.zeros(3)
+    for method in ("network_simplex", "cost_scaling"):
+        yield f"{method}, unbounded", lambda m=method: jm.minimum_cost_flow(
+            network, *given, method=m).flow  # fmt: skip
+
+
 def _shards() -> Iterator[Problem]:
     """The first step of a device, as XLA calls it."""
     for call in stored():
@@ -132,7 +147,7 @@ def main() -> None:
     problems = [*_dense(rng, n), *_matchings(rng, 10 * n), *_points(rng, 5 * n)]
     problems += [*_batches(rng), *_shards()]
     problems += _images(np.random.default_rng(1))
-    problems += [] if given.threads else [*_alone(rng, n // 2)]
+    problems += [] if given.threads else [*_alone(rng, n // 2), *_far(rng)]
     for name, solve in problems:
         start = time.monotonic()
         status = np.asarray(getattr(solve(), "status", 0))

@@ -177,9 +177,11 @@ class CostScaling {
   }
 
   // Lowers prices until no arc that has at least that much room has a negative reduced cost: if all
-  // arcs with room count, the flow is optimal. Returns false if it takes more steps.
+  // arcs with room count, the flow is optimal. Returns false if it takes more steps, or if a price
+  // falls so low that only a negative cycle can have lowered it.
   template <class P, class Cost>
   bool repair_prices(P* price, const Cost& cost, int64_t most_steps, int64_t least_room = 1) {
+    constexpr P kLowest = -(P(1) << (8 * sizeof(P) - 2));
     int32_t first = 0, count = 0;
     bool* const waits = reinterpret_cast<bool*>(bucket_next_);
     std::fill_n(waits, g_.nodes, false);
@@ -188,13 +190,17 @@ class CostScaling {
         const int32_t v = arc_[k].head;
         if (arc_[k].room < least_room || price[u] + cost(k) >= price[v]) continue;
         price[v] = price[u] + cost(k);
+        if (price[v] < kLowest) return false;
         if (waits[v]) continue;
         waits[v] = true;
         const int32_t at = first + count++;
         queue_[at > g_.nodes ? at - g_.nodes - 1 : at] = v;
       }
+      return true;
     };
-    for (int32_t u = 0; u < g_.nodes; ++u) lower(u);
+    for (int32_t u = 0; u < g_.nodes; ++u) {
+      if (!lower(u)) return false;
+    }
     for (int64_t left = most_steps; count > 0; --left) {
       if (left == 0) return false;
       if (left % 1024 == 0) poll_interrupt();
@@ -202,7 +208,7 @@ class CostScaling {
       first = first == g_.nodes ? 0 : first + 1;
       --count;
       waits[u] = false;
-      lower(u);
+      if (!lower(u)) return false;
     }
     return true;
   }

@@ -80,8 +80,7 @@ class Auction {
       for (int64_t k = s_.c.first[size_t(i)]; k < s_.c.first[size_t(i) + 1]; ++k) {
         best.include(s_.c.edges[size_t(k)].cost, k);
       }
-      const Int by = best.next - best.least;
-      if (best.next != kNever && by > 0) found.push_back(by);
+      if (best.next != kNever && best.least < best.next) found.push_back(best.next - best.least);
     }
     if (found.empty()) return 1;
     const auto middle = found.begin() + int64_t(found.size() / 2);
