@@ -133,8 +133,9 @@ def require_kind(name: str, x: Array, other: str, is_float: bool) -> None:
 
 
 def broadcast(name: str, x: Array, shape: tuple[int, ...], like: str) -> Array:
+    xp = jnp if is_symbolic(shape) else module_of(x)
     try:
-        return module_of(x).broadcast_to(x, shape)
+        return xp.broadcast_to(x, shape)
     except ValueError:
         raise ValueError(
             f"`{name}` has shape {x.shape}, which does not broadcast to {shape}, one for each of "

@@ -168,7 +168,7 @@ def _are_costs(
     # the dtype of the result.
     info, count = jnp.finfo(value.dtype), terms.shape[1] + 1
     large = xp.abs(terms).max(initial=0) > float(jnp.finfo(terms.dtype).max) / (4 * count)
-    scale = xp.where(large, 0.25 / (1 << count.bit_length()), 1.0).astype(terms.dtype)
+    scale = xp.where(large, 2.0**-34, 1.0).astype(terms.dtype)  # count < 2^32
     terms, most = terms * scale, float(info.max) * scale
     low, high = sum_down(terms), 0 - sum_down(-terms)
     low, high = xp.minimum(low, most), xp.maximum(high, -most)

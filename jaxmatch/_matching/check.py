@@ -134,7 +134,7 @@ def _check_one(graph: BipartiteGraph, result: Matching) -> MatchingCheck:
 
 def _row_of_edge(row_ptr: Int[Array, " n+1"], edges: int) -> Int[Array, " e"]:
     """The row of each edge; in range even if the pointers are inconsistent."""
-    n = len(row_ptr) - 1
+    n = row_ptr.shape[0] - 1
     if module_of(row_ptr) is np:
         place = np.arange(edges, dtype=np.int32)
         return np.searchsorted(row_ptr[1:], place, side="right").clip(0, n - 1)  # type: ignore[return-value]
@@ -144,17 +144,17 @@ def _row_of_edge(row_ptr: Int[Array, " n+1"], edges: int) -> Int[Array, " e"]:
 
 def _makes_sense(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Array, ""]:
     wrong = ((ind < 0) | (ind >= size)) & (
-        module_of(ind).arange(ind.size, dtype=np.int32) < ptr[-1]
+        module_of(ind).arange(ind.shape[0], dtype=np.int32) < ptr[-1]
     )
-    return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size) & ~wrong.any()
+    return (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.shape[0]) & ~wrong.any()
 
 
 def _leads_back(there: Int[Array, " k"], back: Int[Array, " l"]) -> Bool[Array, ""]:
     """Whether every index is −1 or leads to an entry that leads back."""
-    if back.size == 0:
+    if back.shape[0] == 0:
         return (there == -1).all()
-    in_range = (there >= -1) & (there < back.size)
-    returns = back[there.clip(0, back.size - 1)] == module_of(there).arange(
-        there.size, dtype=there.dtype
+    in_range = (there >= -1) & (there < back.shape[0])
+    returns = back[there.clip(0, back.shape[0] - 1)] == module_of(there).arange(
+        there.shape[0], dtype=there.dtype
     )
     return (in_range & ((there == -1) | returns)).all()

@@ -178,7 +178,7 @@ def as_result(
     """The plan of a flow."""
     batch, n, m = res.status.shape, problem.supply.shape[-1], problem.demand.shape[-1]
     e = problem.cost.shape[-1]
-    mass = res.flow[..., :e] if min(n, m) > 0 else xp.zeros((*batch, e), res.flow.dtype)
+    mass = res.flow[..., :e] if 0 not in (n, m) else xp.zeros((*batch, e), res.flow.dtype)
     u, v = res.potential[..., :n], -res.potential[..., n : n + m]
     others = res.potential[..., n + m :]
     if problem.unmatched_cost is not None:
