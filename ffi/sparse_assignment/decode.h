@@ -8,16 +8,12 @@
 
 namespace jaxmatch::sparse_assignment {
 
-constexpr Name<Cardinality> kCardinalities[] = {{"full", Cardinality::kFull},
-                                                {"maximum", Cardinality::kMaximum}};
-
 using Batch = BatchOf<SparseProblem>;
 
 // Reads the attributes of the call into `p`, whose n and m are set already. Errors are recorded in
 // `given`.
 inline void read_options(Attributes& given, SparseProblem* p) {
   p->maximize = given.flag("maximize");
-  p->cardinality = given.named("cardinality", kCardinalities);
   if (given.operand("unmatched_cost") < 0) p->unmatched_dtype = p->result_dtype;
   if (given.operand("unmatched_col_cost") < 0) p->unmatched_col_dtype = p->result_dtype;
   if (p->n > kMostVertices || p->m > kMostVertices) given.fail("more than 2^30 vertices a side");

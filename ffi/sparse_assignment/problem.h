@@ -12,8 +12,6 @@ namespace jaxmatch::sparse_assignment {
 // rounds of bids, waves of searches and price updates.
 enum Count : int { kBids, kRounds, kNumCounts };
 
-enum class Cardinality : uint8_t { kFull, kMaximum };
-
 // Row i is adjacent to the columns col_ind[row_ptr[i] .. row_ptr[i + 1]), column j to the rows
 // row_ind[col_ptr[j] .. col_ptr[j + 1]). The arrays are unchecked input.
 struct SparseProblem {
@@ -26,7 +24,6 @@ struct SparseProblem {
   const void* cost;        // [capacity] costs of the edges in col_ind
   Dtype cost_dtype;
   bool maximize;
-  Cardinality cardinality;
 
   // Optional arrays, null if not given.
   const uint8_t* row_mask;         // [n]

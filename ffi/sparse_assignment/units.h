@@ -14,20 +14,18 @@ namespace jaxmatch::sparse_assignment {
 constexpr int32_t kNone = -1;
 
 // Limits for integers of 64 and 128 bits that count units. Sums of costs along a path stay below
-// 2^kMostOnPathBits units, and floating-point costs stay below 2^kMostFloatBits units. If as many
-// pairs as possible are wanted, leaving a row unmatched costs "the price of a row". This price is
-// at most 2^kMostPriceBits units, occurs at most twice on a path, and outweighs all other costs on
-// the path. kNever stands for an infinite cost or distance.
+// 2^kMostOnPathBits units, and floating-point costs stay below 2^kMostFloatBits units. kNever
+// stands for an infinite cost or distance.
 template <class Int>
 struct UnitLimits;
 template <>
 struct UnitLimits<int64_t> {
-  static constexpr int kMostOnPathBits = 61, kMostFloatBits = 50, kMostPriceBits = 57;
+  static constexpr int kMostOnPathBits = 61, kMostFloatBits = 50;
   static constexpr int64_t kNever = INT64_MAX;
 };
 template <>
 struct UnitLimits<__int128> {
-  static constexpr int kMostOnPathBits = 124, kMostFloatBits = 113, kMostPriceBits = 120;
+  static constexpr int kMostOnPathBits = 124, kMostFloatBits = 113;
   static constexpr __int128 kNever = __int128(~(unsigned __int128)(0) >> 1);
 };
 template <class Int>
@@ -38,7 +36,6 @@ template <class Int>
 struct UnitsOf {
   double scale = 1;  // factor from costs to units; negative for a maximisation
   Int must = 0;      // in units: penalty for leaving a column unmatched that must be matched
-  Int stay = 0;      // in units: the price of a row (see UnitLimits)
 
   // Converts the finite number costs[k] to units. Sets `rounded` if the result is inexact.
   JAXMATCH_DEVICE Int at(const void* costs, Dtype dtype, int64_t k, bool* rounded) const {
@@ -54,42 +51,6 @@ struct UnitsOf {
 };
 using Units = UnitsOf<int64_t>;
 
-// The price of a row is a power of two that outweighs any difference between the costs of two
-// matchings. Returns its exponent, because the price may exceed the range of doubles. `most`: the
-// largest magnitude of a cost.
-JAXMATCH_HOST_DEVICE inline int price_exponent(const SparseProblem& p, double most) {
-  const int shift = most > 0x1p900 ? 200 : 0;
-  const double shorter = double(p.n < p.m ? p.n : p.m);
-  const double least = (2 * shorter + 1) * ldexp(most, -shift);
-  if (!(least > 0)) return 0;
-  const int exponent = ilogb(least) + shift;
-  return exponent + (least > ldexp(1.0, exponent - shift));
-}
-
-// Chooses the unit and the price of rows for a problem that wants as many pairs as possible.
-// Returns false if integer costs do not fit into Int.
-template <class Int>
-JAXMATCH_HOST_DEVICE bool choose_price_of_rows(const SparseProblem& p, double most, bool whole,
-                                               UnitsOf<Int>* units) {
-  constexpr int kMostPriceBits = UnitLimits<Int>::kMostPriceBits;
-  constexpr int kMostFloatBits = UnitLimits<Int>::kMostFloatBits;
-  const double sign = p.maximize ? -1 : 1;
-  const int of_price = price_exponent(p, most);
-  if (whole) {
-    const int bits = of_price < kMostPriceBits ? of_price : kMostPriceBits;
-    units->scale = sign;
-    units->stay = Int(1) << bits;
-    return of_price <= kMostPriceBits;
-  }
-  const int of_costs = kMostFloatBits - (most > 0 ? ilogb(most) : -1) - 1;
-  const int wanted = kMostPriceBits - of_price < of_costs ? kMostPriceBits - of_price : of_costs;
-  const int exponent = wanted < 1000 ? wanted : 1000;
-  units->scale = sign * ldexp(1.0, exponent);
-  const Int stay = Int(ldexp(1.0, exponent + of_price));
-  units->stay = stay > 1 ? stay : 1;
-  return true;
-}
-
 // Chooses the smallest unit for which sums of costs along paths fit into Int. `musts`: some columns
 // must be matched while others may stay unmatched. Returns false if integer costs do not fit.
 template <class Int>
@@ -98,9 +59,6 @@ JAXMATCH_HOST_DEVICE bool choose_units(const SparseProblem& p, const CostRange& 
   constexpr int kMostOnPathBits = UnitLimits<Int>::kMostOnPathBits;
   constexpr int kMostFloatBits = UnitLimits<Int>::kMostFloatBits;
   const bool whole = integers && range.whole;
-  if (p.cardinality == Cardinality::kMaximum) {
-    return choose_price_of_rows(p, range.most, whole, units);
-  }
   const double sign = p.maximize ? -1 : 1;
   const double arcs = 2 * double(p.n < p.m ? p.n : p.m) + 2;
   // Costs near the largest double are scaled down, so that their multiples do not overflow.

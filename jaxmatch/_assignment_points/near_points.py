@@ -129,9 +129,7 @@ def _pairs_on_cuda(
 ) -> tuple[Assignment, Int[Array, "1 n"]]:
     cost, *others = problem
     optional: dict[str, Any] = dict(zip(problem._fields[1:], others, strict=True))
-    res, edge, _ = sparse_assignment(
-        graph, cost, **optional, maximize=False, cardinality="full", platform="cuda"
-    )
+    res, edge, _ = sparse_assignment(graph, cost, **optional, maximize=False, platform="cuda")
     return res, edge
 
 

@@ -91,7 +91,6 @@ def solve_level(
             col_dual=state.price,
             edge=edge if starts and platform == "cuda" else None,
             maximize=False,
-            cardinality="full",
             platform=platform,
         )
         solved = res.status == Status.OPTIMAL

@@ -41,8 +41,8 @@ def export_safety_checks() -> list[export.DisabledSafetyCheck]:
     `linear_sum_assignment` needs the constraint `"n <= m"` or `"m < n"`. Symbolic sizes of a
     problem are an error, which says how to pad, where methods or buffers depend on them: on a GPU,
     for functions of points, `earth_mover_distance`, `grid_cut`, `check_grid_cut`, capacities,
-    sharded costs, `stepping`, and `check_sparse_assignment` with `cardinality="maximum"`; also for
-    the methods `"core"`, `"auction"`, `"classical"`, `"tree"`, and those not native on the CPU.
+    sharded costs and `stepping`; also for the methods `"core"`, `"auction"`, `"classical"`,
+    `"tree"`, and those not native on the CPU.
     With a symbolic number of edges, `check_flow` and `check_minimum_cut` prove nothing if there are
     more than 2^24 edges and capacities are integers.
 

@@ -164,6 +164,19 @@ def _solve(
     options: tuple[tuple[str, Any], ...],
     steps: int,
 ) -> Matching:
+    solve = partial(solve_by_platform, method=method, init=init, options=options, steps=steps)
+    return over_batch_shards(apart(solve), graph, start, core_dims=1)
+
+
+def solve_by_platform(
+    graph: BipartiteGraph,
+    start: Int[Array, "... n"] | None,
+    *,
+    method: str,
+    init: str = "auto",
+    options: tuple[tuple[str, Any], ...] = (),
+    steps: int = 0,
+) -> Matching:
     """Calls the native solver of the platform, chosen at lowering, or else the pure-JAX twin."""
     cpu, cuda = _METHODS[method]
     on_cpu = None if cpu is None else _native_solver("cpu", cpu, init, options, steps)
@@ -173,11 +186,14 @@ def _solve(
         twin = solve_by_flow
 
     sizes = (*graph.shape, graph.max_edges)
+    return by_platform(twin, graph, start, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
-    def solve(*problem: Any) -> Matching:
-        return by_platform(twin, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
 
-    return over_batch_shards(apart(solve), graph, start, core_dims=1)
+def solve_on_host(graph: BipartiteGraph) -> Matching:
+    """Solves by a native call on NumPy arrays, without a trace."""
+    return native.matching(
+        graph, None, method="auto", init="auto", options={}, steps=0, platform="cpu"
+    )[0]
 
 
 def _native_solver(

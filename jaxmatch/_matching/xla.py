@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import Matching
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Int
@@ -114,8 +116,8 @@ def is_csr(ptr: Int[Array, " k+1"], ind: Int[Array, " e"], size: int) -> Bool[Ar
     Valid indices are from 0 to `size` - 1.
     """
     in_range = (ind >= 0) & (ind < size)
-    used = jnp.arange(len(ind), dtype=jnp.int32) < ptr[-1]
-    rises = (ptr[0] == 0) & (ptr[1:] >= ptr[:-1]).all() & (ptr[-1] <= len(ind))
+    used = module_of(ind).arange(ind.shape[0], dtype=np.int32) < ptr[-1]
+    rises = (ptr[0] == 0) & (ptr[1:] >= ptr[:-1]).all() & (ptr[-1] <= ind.shape[0])
     return rises & (in_range | ~used).all()
 
 

@@ -1,8 +1,7 @@
 """`check_sparse_assignment`: verifies the certificate of an assignment on a sparse graph.
 
-It shares no code with the native solvers, so a wrong result passes only if check and solver make
-the same error. It shares `price_of_rows` with the pure-JAX twin, and the checks of arguments with
-all solvers.
+It shares no code with the solvers but the checks of arguments, so a wrong result passes only if
+check and solver make the same error.
 
 Variables: v are the column duals and u the row duals. r is the cost of leaving a row unmatched, and
 s the cost of leaving a column unmatched. A number that does not fit into one float is the sum of a
@@ -42,10 +41,8 @@ from jaxmatch._common.proof import (
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
-from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
 from jaxmatch._matching.graph import BipartiteGraph
-from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import (
     CARDINALITIES,
     SparseProblem,
@@ -124,8 +121,6 @@ def check_sparse_assignment(
     given = (row_mask, col_mask, unmatched_cost, unmatched_col_cost)
     graph, problem = as_problem(graph, cost, *given, place=place)
     batch, (n, m) = problem.cost.shape[:-1], graph.shape
-    if cardinality == "maximum":  # the cost of leaving a row depends on n and m
-        require_sizes("graph", (n, m), "pad to it (`BipartiteGraph.stack` does)")
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost` and `graph`", place)
     options: Any = {"maximize": bool(maximize), "cardinality": cardinality}
     if place.native:
@@ -159,20 +154,109 @@ def _check_batch(
     maximize: bool,
     cardinality: str,
 ) -> AssignmentCheck:
-    one: Any = partial(_check_one, maximize=maximize, maximum=cardinality == "maximum")
+    check = _check_maximum if cardinality == "maximum" else _check_full
+    one: Any = partial(check, maximize=maximize)
     batch = problem.cost.shape[:-1]
     if graph.batch_shape:
         return over_problems(one, batch, graph, problem, result)
     return over_problems(partial(one, graph), batch, problem, result)
 
 
-def _check_one(
-    graph: BipartiteGraph,
-    problem: SparseProblem,
-    result: Assignment,
-    *,
-    maximize: bool,
-    maximum: bool,
+def _check_maximum(
+    graph: BipartiteGraph, problem: SparseProblem, result: Assignment, *, maximize: bool
+) -> AssignmentCheck:
+    """Proves the number of pairs by a vertex cover, and the cost by the duals.
+
+    Every matching with as many pairs as the cover has vertices gives each of these a partner that
+    is not in the cover. So it is a matching of all rows of the cover, and one of all columns of the
+    cover: two problems, of other rows and columns, whose gaps add up.
+    """
+    (n, m), xp = graph.shape, module_of(problem.cost)
+    rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
+    cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
+    sane, row, col, exists = existing_edges(graph, rows, cols)
+    allowed = _minimized(problem.cost[: row.size], exists, maximize)[0] < xp.inf
+    col4row, row4col = result.col4row, result.row4col
+    valid = sane & _are_edges(col4row, row, allowed & (col == take(col4row, row)))
+    valid &= is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
+    in_rows, in_cols = _cover(col4row, rows, row, col, allowed, m)
+    size = (rows & in_rows).sum(dtype=np.int32) + (cols & in_cols).sum(dtype=np.int32)
+    most = valid & (size == (col4row >= 0).sum(dtype=np.int32))
+
+    def part(of_rows: Array, of_cols: Array) -> AssignmentCheck:
+        return _check_full(
+            graph,
+            problem._replace(row_mask=rows & of_rows, col_mask=cols & of_cols),
+            result.replace(
+                col4row=xp.where(of_rows, col4row, -1), row4col=xp.where(of_cols, row4col, -1)
+            ),
+            maximize=maximize,
+        )
+
+    one, other = part(in_rows, ~in_cols), part(~in_rows, in_cols)
+    gap = xp.stack([one.gap, other.gap])
+    proved = most & xp.isfinite(gap).all()
+    gap = 0 - sum_down(xp.where(proved, -gap, 0))
+    return AssignmentCheck(
+        valid=valid,
+        optimal=most & one.optimal & other.optimal,
+        gap=xp.where(proved, gap, xp.inf),
+    )
+
+
+def _minimized(cost: Num[Array, " e"], exists: Bool[Array, " e"], maximize: bool) -> Pair:
+    """Costs when minimising. The rest is nonzero only for integers too long for one float."""
+    xp = module_of(cost)
+    c, c_rest = split(cost, maximize)
+    c_rest = xp.zeros_like(c) if c_rest is None else xp.where(exists, c_rest, 0)
+    return xp.where(exists, xp.where(xp.isnan(c), -xp.inf, c), xp.inf), c_rest
+
+
+def _are_edges(col4row: Int[Array, " n"], row: Int[Array, " e"], own: Bool[Array, " e"]) -> Array:
+    """Whether every matched row has a pair among the edges. `own`: which edges are pairs."""
+    xp = module_of(row)
+    found = min_at(col4row.size, row, xp.where(own, 0.0, xp.inf)) == 0
+    return ((col4row < 0) | found).all()
+
+
+def _cover(
+    col4row: Int[Array, " n"],
+    rows: Bool[Array, " n"],
+    row: Int[Array, " e"],
+    col: Int[Array, " e"],
+    exists: Bool[Array, " e"],
+    m: int,
+) -> tuple[Bool[Array, " n"], Bool[Array, " m"]]:
+    """The rows that no alternating path from an unmatched row reaches, and the columns reached.
+
+    If the matching is maximum, these are as many vertices as it has pairs, and they touch all
+    edges.
+    """
+    xp = module_of(row)
+    start = rows & (col4row < 0)
+    if row.size == 0:
+        return ~start, xp.zeros((m,), bool)
+
+    def go_on(state: tuple[Array, Array]) -> Array:
+        return ((state[0] & (col4row >= 0)) != (take(state[1], col4row) & (col4row >= 0))).any()
+
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        reached, cols = state
+        reached = reached | (take(cols, col4row) & (col4row >= 0))
+        near = min_at(m, col, xp.where(exists & reached[row], 0.0, xp.inf)) == 0
+        return reached, cols | near
+
+    state = step((start, start.any() & xp.zeros((m,), bool)))
+    if xp is np:
+        while go_on(state):
+            state = step(state)
+    else:
+        state = lax.while_loop(go_on, step, state)
+    return ~state[0], state[1]
+
+
+def _check_full(
+    graph: BipartiteGraph, problem: SparseProblem, result: Assignment, *, maximize: bool
 ) -> AssignmentCheck:
     (n, m), xp, real = graph.shape, module_of(problem.cost), proof_float(problem.cost)
     col4row, row4col = result.col4row, result.row4col
@@ -184,20 +268,12 @@ def _check_one(
     cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = existing_edges(graph, rows, cols)
 
-    # From here on costs are minimised. c_rest is nonzero only for integers too long for one float.
     cost = problem.cost[: row.size]
-    c, c_rest = split(cost, maximize)
-    c_rest = xp.zeros_like(c) if c_rest is None else xp.where(exists, c_rest, 0)
-    c = xp.where(exists, xp.where(xp.isnan(c), -xp.inf, c), xp.inf)
+    c, c_rest = _minimized(cost, exists, maximize)  # from here on costs are minimised
     sound = ~(c == -xp.inf).any()
     tiny = (exists & is_tiny(cost)).any()
 
-    (r, r_rest), (s, s_rest) = _prices(problem, rows, cols, maximize=maximize, maximum=maximum)
-    if maximum:
-        most = xp.where(xp.isfinite(c), xp.abs(c), 0).max(initial=0)
-        price = price_of_rows(most, min(n, m))
-        sound &= price >= (2 * min(n, m) + 1) * (1 - 2 * float(xp.finfo(real).eps)) * most
-        r = xp.where(rows, price, xp.inf)
+    (r, r_rest), (s, s_rest) = _prices(problem, rows, cols, maximize=maximize)
     prices = ((problem.unmatched_cost, r, rows), (problem.unmatched_col_cost, s, cols))
     for x, price, there in prices:
         if x is not None:
@@ -224,9 +300,8 @@ def _check_one(
     best_rest = min_at(n, row, xp.where(own & (x == best[row]), x_rest, xp.inf))
     matched, used = col4row >= 0, row4col >= 0
     valid = sane & is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
-    valid &= (~matched | (min_at(n, row, xp.where(own, 0, xp.inf).astype(real)) == 0)).all()
-    must = (r == xp.inf) & (not maximum)
-    valid &= (~rows | matched | ~must).all() & (~cols | used | (s < xp.inf)).all()
+    valid &= _are_edges(col4row, row, own)
+    valid &= (~rows | matched | (r < xp.inf)).all() & (~cols | used | (s < xp.inf)).all()
 
     # Lower bounds of minus the slack: of each row (C_ij − u_i − v_j of its pair, or r_i − u_i if it
     # is unmatched), and of each unmatched column (s_j − v_j).
@@ -241,7 +316,7 @@ def _check_one(
 
     # The tolerance: a fraction of the chosen costs' magnitudes, and the rounding of the duals.
     v_of_pair = xp.where(matched, take(v, col4row), 0)
-    chosen = xp.where(matched, pair + v_of_pair, 0 if maximum else r)
+    chosen = xp.where(matched, pair + v_of_pair, r)
     chosen = xp.where(rows, xp.abs(chosen), 0).sum() + xp.where(cols & ~used, xp.abs(s), 0).sum()
     duals = xp.where(rows, xp.abs(v_of_pair) + xp.abs(u), 0).sum()
     rounding = TOLERANCE * spacing(result.col_dual.dtype, real)
@@ -288,13 +363,12 @@ def _prices(
     cols: Bool[Array, " m"],
     *,
     maximize: bool,
-    maximum: bool,
 ) -> tuple[Pair, Pair]:
     """Costs of leaving rows and columns unmatched; +inf if masked, or if a match is required."""
     num_rows = rows.size if problem.row_mask is None else rows.sum(dtype=np.int32)
     num_cols = cols.size if problem.col_mask is None else cols.sum(dtype=np.int32)
     xp, real = module_of(problem.cost), proof_float(problem.cost)
-    may_stay = maximum or problem.unmatched_cost is not None
+    may_stay = problem.unmatched_cost is not None
 
     def given(price: Num[Array, " k"]) -> Pair:
         x, rest = split(price, maximize)

@@ -10,20 +10,15 @@ import jax.numpy as jnp
 from jaxmatch._assignment.native import assignment
 from jaxmatch._common.arguments import solved_dtype
 from jaxmatch._common.result import Assignment, result_float
-from jaxmatch._common.rounding import accurate_sum, add_up, greatest
+from jaxmatch._common.rounding import accurate_sum
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int, Num
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.edges import Edges
-from jaxmatch._sparse_assignment.price import price_of_rows
 from jaxmatch._sparse_assignment.problem import SparseProblem
 
 
 MOST_SIDES = 128
-
-# The factor for costs whose price (see `price_of_rows`) would overflow. A price is less than
-# 4 MOST_SIDES + 4 times the greatest cost, so after scaling it is finite.
-_SHRINK = 2.0**-16
 
 
 def fits(graph: BipartiteGraph, problem: SparseProblem) -> bool:
@@ -45,7 +40,6 @@ def solve(
     problem: SparseProblem,
     *,
     maximize: bool,
-    cardinality: str,
     platform: Literal["cpu", "cuda"],
 ) -> tuple[Assignment, Int[Array, "... n"]]:
     """As `xla.solve`, but for a batch of problems for which `fits` holds."""
@@ -58,30 +52,20 @@ def solve(
         return function(*(x for x, _ in arguments))
 
     own = bool(graph.batch_shape)
-    at_price = cardinality == "maximum"
-    dense = over_batch(
-        lambda g, p: _spread(g, p, maximize, at_price), (graph, own), (problem, True)
-    )
-    cost, price, factor, sound, valid = dense
+    dense = over_batch(lambda g, p: _spread(g, p, maximize), (graph, own), (problem, True))
+    cost, sound, valid = dense
     r = problem.unmatched_cost
     if r is not None and jnp.issubdtype(r.dtype, jnp.integer):
         r = r.astype(result_float())
-    start = problem.col_dual
-    if at_price:
-        start = None if start is None else start * factor[..., None]
-        r = jnp.broadcast_to(price[..., None], cost.shape[:-1])
     res = assignment(
         cost,
         problem.row_mask,
         problem.col_mask,
         r,
-        start,
+        problem.col_dual,
         maximize=maximize,
         platform=platform,
     )
-
-    if at_price:
-        res = _grown(res, factor)
 
     def read(g: BipartiteGraph, p: SparseProblem, res: Assignment, *ok: Array) -> Any:
         return _read(g, p, res, *ok, maximize=maximize)
@@ -91,18 +75,9 @@ def solve(
 
 
 def _spread(
-    graph: BipartiteGraph, problem: SparseProblem, maximize: bool, at_price: bool
-) -> tuple[Num[Array, "n m"], Float[Array, ""], Float[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """Returns, in this order:
-
-    - the dense costs;
-    - the price (see `price_of_rows`), which is the cost of leaving a row unmatched if `at_price`;
-    - the factor by which costs and price were multiplied; below 1 if the price would overflow;
-    - whether the arrays of the graph are consistent;
-    - whether costs are valid.
-
-    `at_price`: whether rows may stay unmatched, at the price.
-    """
+    graph: BipartiteGraph, problem: SparseProblem, maximize: bool
+) -> tuple[Num[Array, "n m"], Bool[Array, ""], Bool[Array, ""]]:
+    """The dense costs, whether the graph is consistent, and whether costs are valid."""
     n, m = graph.shape
     edges = Edges.of(graph)
     cost = problem.cost[: len(edges.row)]
@@ -114,27 +89,8 @@ def _spread(
     valid = ~(live & (jnp.isnan(cost) | (cost == -never))).any()
     cost = jnp.where(live & valid, cost, never)
     empty = jnp.full_like(cost, never, shape=(n, m)).at[edges.row, edges.col]
-    most = greatest(cost).astype(result_float())
-    price = price_of_rows(most, min(n, m))
-    factor = jnp.ones_like(price)
-    if at_price:
-        factor = jnp.where(jnp.isfinite(price), factor, _SHRINK)
-        cost, price = cost * factor.astype(cost.dtype), price_of_rows(most * factor, min(n, m))
     spread = empty.max(cost) if maximize else empty.min(cost)
-    return spread, -price if maximize else price, factor, edges.sound, valid
-
-
-def _grown(res: Assignment, factor: Float[Array, "..."]) -> Assignment:
-    """Undoes the factor in a result. The gap also covers costs that may have underflowed."""
-    each = factor[..., None]
-    rows = min(res.col4row.shape[-1], res.row4col.shape[-1])
-    lost = 2 * rows * jnp.finfo(factor.dtype).tiny / factor
-    return res.replace(
-        cost=res.cost / factor,
-        row_dual=res.row_dual / each,
-        col_dual=res.col_dual / each,
-        gap=jnp.where(factor < 1, add_up(res.gap / factor, lost), res.gap),
-    )
+    return spread, edges.sound, valid
 
 
 def _read(

@@ -1,11 +1,13 @@
-"""The edges of one graph in CSR form, for solvers in JAX."""
+"""The edges of one graph in CSR form."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
+from jaxmatch._common.proof import module_of
 from jaxmatch._common.typing import Array, Bool, Int, Num
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._matching.xla import is_csr
@@ -25,15 +27,18 @@ class Edges(NamedTuple):
     @classmethod
     def of(cls, graph: BipartiteGraph) -> Edges:
         (n, m), row_ptr, col_ind = graph.shape, graph.row_ptr, graph.col_ind
-        sound = is_csr(row_ptr, col_ind, m)
-        if min(n, m) == 0:
+        xp, sound = module_of(col_ind), is_csr(row_ptr, col_ind, m)
+        if 0 in (n, m):
             none = col_ind[:0]
             return cls(none, none, none > 0, sound)
+        place = xp.arange(col_ind.shape[0], dtype=np.int32)
         # The row of edge k is the number of rows whose edges all come before k.
-        ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
-        row = ends.cumsum(dtype=jnp.int32).clip(0, n - 1)
-        live = sound & (jnp.arange(len(col_ind), dtype=jnp.int32) < row_ptr[-1])
-        return cls(row, col_ind.clip(0, m - 1), live, sound)
+        if xp is np:
+            row: Any = np.searchsorted(row_ptr[1:-1], place, side="right").astype(np.int32)
+        else:
+            ends = jnp.zeros_like(col_ind).at[row_ptr[1:-1]].add(1, mode="drop")
+            row = ends.cumsum(dtype=jnp.int32).clip(0, n - 1)
+        return cls(row, col_ind.clip(0, m - 1), sound & (place < row_ptr[-1]), sound)
 
     def of_pairs(
         self, cost: Num[Array, " e"], col4row: Int[Array, " n"], *, maximize: bool

@@ -152,7 +152,7 @@ def _numbers(
     cols = jnp.ones(m, bool) if problem.col_mask is None else problem.col_mask
     edges = edges._replace(live=edges.live & rows[edges.row] & cols[edges.col])
     cost = jnp.where(edges.live, sign * as_float(problem.cost)[0], jnp.inf)
-    (r, s), _ = prices_of_staying(problem, rows, cols, None, sign=sign, cardinality="full")
+    (r, s), _ = prices_of_staying(problem, rows, cols, None, sign=sign)
     return edges, cost, r, s
 
 

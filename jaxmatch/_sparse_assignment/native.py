@@ -26,7 +26,6 @@ def sparse_assignment(
     col_dual: Float[Array, "... m"] | None = None,
     edge: Int[Array, "... n"] | None = None,
     maximize: bool,
-    cardinality: str,
     platform: Literal["cpu", "cuda"],
     precise: bool = False,
 ) -> tuple[Assignment, Int[Array, "... n"], Int[Array, "... 2"]]:
@@ -65,7 +64,6 @@ def sparse_assignment(
         found=("col_ptr", "row_ind") if by_cols else (),
         workspace=[size("sparse_assignment.workspace", *sizes)] if by_cols else [],
         maximize=maximize,
-        cardinality=cardinality,
         **({} if by_cols else {"precise": precise}),
     )
 
@@ -89,7 +87,6 @@ def near_assignment(
         (x.shape[-2], y.shape[-2]),
         metric=metric,
         maximize=False,
-        cardinality="full",
     )[0]
 
 

@@ -93,9 +93,7 @@ def _solve_here(
         *[((n,), index), ((m,), index), ((n,), index), ((), real), ((n,), real), ((m,), real)],
         *[((), real), ((), index), ((2,), index)],
     )
-    attributes = (
-        *[("cardinality", "full"), ("maximize", maximize), ("precise", True), ("present", "")],
-    )
+    attributes = (*[("maximize", maximize), ("precise", True), ("present", "")],)
     found = host_call("jaxmatch_sparse_assignment", operands, results, (2, 1), attributes)
     return Status(int(found[7])), found[0], float(found[6]), found[2]
 

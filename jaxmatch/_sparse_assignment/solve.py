@@ -13,16 +13,18 @@ from jaxmatch._common.arguments import check_name
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.gradient import apart, envelope_value, is_constant, sum_where
 from jaxmatch._common.place import place_of
-from jaxmatch._common.result import Assignment
+from jaxmatch._common.result import Assignment, Matching
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import require_sizes
-from jaxmatch._common.typing import Array, ArrayLike, Float, Int
+from jaxmatch._common.typing import Array, ArrayLike, Float
 from jaxmatch._ffi.dispatch import by_platform
 from jaxmatch._matching.graph import BipartiteGraph, check_graph
+from jaxmatch._matching.solve import solve_by_platform, solve_on_host
 from jaxmatch._sparse_assignment import dense, large_numbers
 from jaxmatch._sparse_assignment import xla as _xla_sparse
+from jaxmatch._sparse_assignment.maximum import Solution, solve_maximum
 from jaxmatch._sparse_assignment.native import sparse_assignment
 from jaxmatch._sparse_assignment.problem import (
     CARDINALITIES,
@@ -30,10 +32,6 @@ from jaxmatch._sparse_assignment.problem import (
     as_problem,
     check_options,
 )
-
-
-# An assignment, and for each row the edge of its pair (−1 if unmatched).
-Solution = tuple[Assignment, Int[Array, "... n"]]
 
 
 @unchecked
@@ -118,8 +116,9 @@ def solve_sparse_assignment(
             )
         graph, problem = as_problem(graph, cost, *given, place=place)
         if place.native:
-            res, _ = _native(
-                graph, problem, maximize=maximize, cardinality=cardinality, platform="cpu"
+            on_host = bind(_native, maximize=maximize, platform="cpu")
+            res, _ = _of_cardinality(
+                cardinality, on_host, solve_on_host, graph, problem, maximize=maximize
             )
         else:
             res = _solve(graph, problem, maximize=maximize, cardinality=cardinality, method=method)
@@ -136,9 +135,15 @@ def _solve(
     method: str,
 ) -> Assignment:
     def solve(problem: SparseProblem, graph: BipartiteGraph) -> Assignment:
-        res, edge = apart(METHODS[method])(
-            graph, problem, maximize=maximize, cardinality=cardinality
-        )
+        res, edge = apart(
+            bind(
+                _of_cardinality,
+                cardinality,
+                bind(METHODS[method], maximize=maximize),
+                bind(solve_by_platform, start=None, method=method),
+                maximize=maximize,
+            )
+        )(graph, problem)
         return res.replace(cost=envelope_value(res.cost, problem, (res, edge), _value_jvp))
 
     if graph.batch_shape:
@@ -146,47 +151,50 @@ def _solve(
     return over_batch_shards(solve, problem, core_dims=1, shared=(graph,))
 
 
+def _of_cardinality(
+    cardinality: str,
+    solve: Callable[[BipartiteGraph, SparseProblem], Solution],
+    match: Callable[[BipartiteGraph], Matching],
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    *,
+    maximize: bool,
+) -> Solution:
+    if cardinality == "full":
+        return solve(graph, problem)
+    return solve_maximum(solve, match, graph, problem, maximize=maximize)
+
+
 def _native(
     graph: BipartiteGraph,
     problem: SparseProblem,
     *,
     maximize: bool,
-    cardinality: str,
     platform: Literal["cpu", "cuda"],
 ) -> Solution:
     cost, *others = problem
     optional: dict[str, Any] = dict(zip(problem._fields[1:], others, strict=True))
-    res, edge, _ = sparse_assignment(
-        graph, cost, **optional, maximize=maximize, cardinality=cardinality, platform=platform
-    )
+    res, edge, _ = sparse_assignment(graph, cost, **optional, maximize=maximize, platform=platform)
     return res, edge
 
 
-def _auto(
-    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
-) -> Solution:
+def _auto(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) -> Solution:
     """Calls a native solver (on CUDA the dense one for small problems), or the pure-JAX twin."""
-    options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
     sizes = (*graph.shape, graph.max_edges)
-    cpu, cuda = bind(_native, **options, platform="cpu"), bind(_cuda, **options)
-    return by_platform(bind(_twin, **options), graph, problem, cpu=cpu, cuda=cuda, sizes=sizes)
+    cpu = bind(_native, maximize=maximize, platform="cpu")
+    cuda, twin = (bind(x, maximize=maximize) for x in (_cuda, _twin))
+    return by_platform(twin, graph, problem, cpu=cpu, cuda=cuda, sizes=sizes)
 
 
-def _cuda(
-    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
-) -> Solution:
-    options: dict[str, Any] = {"maximize": maximize, "cardinality": cardinality}
-    solve = bind(dense.solve if dense.fits(graph, problem) else _native, **options, platform="cuda")
-    if cardinality == "maximum":
-        return solve(graph, problem)
+def _cuda(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) -> Solution:
+    one = dense.solve if dense.fits(graph, problem) else _native
+    solve = bind(one, maximize=maximize, platform="cuda")
     return large_numbers.solve_without_large_numbers(solve, graph, problem, maximize=maximize)
 
 
-def _twin(
-    graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool, cardinality: str
-) -> Solution:
+def _twin(graph: BipartiteGraph, problem: SparseProblem, *, maximize: bool) -> Solution:
     def solve(limit: Array | None = None) -> Solution:
-        one = bind(_xla_sparse.solve, maximize=maximize, cardinality=cardinality)
+        one: Any = bind(_xla_sparse.solve, maximize=maximize)
         axes = (0 if graph.batch_shape else None, 0, None if limit is None else 0)
         for _ in problem.cost.shape[:-1]:
             one = jax.vmap(one, in_axes=axes)
@@ -194,7 +202,7 @@ def _twin(
 
     # If all costs are floats, or all are short integers, no limits are needed: a shortest path uses
     # a huge cost only where no solution avoids it.
-    if cardinality == "maximum" or not large_numbers.has_rounded_integers(problem):
+    if not large_numbers.has_rounded_integers(problem):
         return solve()
     return large_numbers.solve_below(solve, graph, problem, maximize=maximize)
 

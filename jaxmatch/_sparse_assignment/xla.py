@@ -24,7 +24,7 @@ from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._matching.graph import BipartiteGraph
 from jaxmatch._sparse_assignment.edges import Edges
 from jaxmatch._sparse_assignment.exponents import minimized
-from jaxmatch._sparse_assignment.price import price_of_rows, prices_of_staying
+from jaxmatch._sparse_assignment.price import prices_of_staying
 from jaxmatch._sparse_assignment.problem import SparseProblem
 from jaxmatch._sparse_assignment.xla_paths import Arcs, Doubled, match_all
 
@@ -47,7 +47,6 @@ def solve(
     limit: Int[Array, ""] | None = None,
     *,
     maximize: bool,
-    cardinality: str,
 ) -> tuple[Assignment, Int[Array, " n"]]:
     """Solves one problem as documented in `solve_sparse_assignment`; use `vmap` for a batch.
 
@@ -71,7 +70,7 @@ def solve(
     cost = problem.cost[: len(exists)] + zero.astype(problem.cost.dtype)
     problem = problem._replace(cost=cost)
 
-    form = _canonical(edges, problem, rows, cols, limit, maximize=maximize, cardinality=cardinality)
+    form = _canonical(edges, problem, rows, cols, limit, maximize=maximize)
     go = form.status == Status.OPTIMAL
     live = jnp.where(go, form.c, jnp.inf)
     doubled = Doubled(
@@ -118,26 +117,22 @@ def _canonical(
     limit: Int[Array, ""] | None,
     *,
     maximize: bool,
-    cardinality: str,
 ) -> _Canonical:
     n, m, sign, exists = len(rows), len(cols), -1 if maximize else 1, edges.live
     c, c_low = minimized(problem.cost, limit, sign=sign)
     c, c_low = jnp.where(exists, c, jnp.inf), jnp.where(exists, c_low, 0)
-    (r, s), lost = prices_of_staying(problem, rows, cols, limit, sign=sign, cardinality=cardinality)
+    (r, s), lost = prices_of_staying(problem, rows, cols, limit, sign=sign)
     bad = [jnp.isnan(x) | (x == -jnp.inf) for x in (c, r, s)]
     invalid = bad[0].any() | bad[1].any() | bad[2].any()
     c, r, s = (jnp.where(wrong, 0, x) for wrong, x in zip(bad, (c, r, s), strict=True))
 
     # Huge costs are scaled by a power of two, so that sums along a path stay finite. No sum exceeds
     # `room` times the greatest cost.
-    maximum = cardinality == "maximum"
-    room = 1 << (16 * (n + m)).bit_length() + maximum * (2 * min(n, m) + 1).bit_length()
+    room = 1 << (16 * (n + m)).bit_length()
     info = jnp.finfo(c.dtype)
     most = jnp.maximum(greatest(c), jnp.maximum(greatest(r), greatest(s)))
     scale = jnp.where(most > float(info.max) / room, 1 / room, 1).astype(c.dtype)
     c, c_low, r, s, lost = (x * scale for x in (c, c_low, r, s, lost))
-    if maximum:
-        r = jnp.where(rows, price_of_rows(greatest(c), min(n, m)), 0)
 
     # Whether some numbers are so small that XLA may flush them, or their differences, to zero.
     small = 4 * room * float(info.tiny) / float(info.eps)
@@ -151,10 +146,7 @@ def _canonical(
     slop = 3 * (n + m) * jnp.maximum(greatest(c_low), lost)
     slop += jnp.where(flushed, 64 * (n + m) * tiny, 0)
 
-    price = greatest(r) / scale
-    overflow = _overflows(problem, jnp.maximum(most, price), (r, s), n, m)
-    if maximum and jnp.issubdtype(problem.cost.dtype, jnp.integer):
-        overflow = price > 2.0**57
+    overflow = _overflows(problem, most, (r, s), n, m)
     status = jnp.where(overflow, Status.OVERFLOW, Status.OPTIMAL)
     status = jnp.where(invalid, Status.INVALID_COST, status)
     status = jnp.where(edges.sound, status, Status.INVALID_GRAPH).astype(jnp.int32)

@@ -41,7 +41,6 @@ class _Problem(ctypes.Structure):
         ("cost", _ptr),
         ("cost_dtype", _byte),
         ("maximize", ctypes.c_bool),
-        ("cardinality", _byte),
         *((name, _ptr) for name in _OPTIONAL),
         *((f"{name}_dtype", _byte) for name in _STAYS),
         *((name, _ptr) for name in _START),
@@ -94,7 +93,7 @@ def graph_of(rows, cols, shape, *, room=0):
 
 def solve(
     library, graph, cost, *, seed=0, blocks=1, threads=64, slots=128, maximize=False,
-    cardinality="full", real=np.float64, **optional,
+    real=np.float64, **optional,
 ):  # fmt: skip
     """A batch of costs `[b, e]`; the graph may have batch dimensions."""
     (n, m), (b, e) = graph.shape, cost.shape
@@ -111,7 +110,6 @@ def solve(
         dtype = given[name].dtype if name in given else "float32"
         setattr(problem, f"{name}_dtype", _DTYPES.index(str(dtype)))
     assert "start_dual" not in given or given["start_dual"].dtype == real
-    problem.cardinality = ["full", "maximum"].index(cardinality)
     problem.cost_dtype = _DTYPES.index(str(cost.dtype))
     problem.result_dtype = _DTYPES.index(np.dtype(real).name)
     for name, x in [*given.items(), *zip([*_RESULTS, "counts"], found, strict=True)]:
@@ -124,10 +122,10 @@ def solve(
     return found
 
 
-def certify(graph, cost, found, *, maximize=False, cardinality="full", row_mask=None,
-            col_mask=None, unmatched_cost=None, unmatched_col_cost=None):  # fmt: skip
+def certify(graph, cost, found, *, maximize=False, row_mask=None, col_mask=None,
+            unmatched_cost=None, unmatched_col_cost=None):  # fmt: skip
     """Proves one problem's optimum in exact arithmetic, for numbers of which floats are exact."""
-    (n, m), big = graph.shape, None
+    n, m = graph.shape
     rows = np.repeat(np.arange(n), np.diff(graph.row_ptr))
     cols = graph.col_ind[: len(rows)]
     sign = -1 if maximize else 1
@@ -148,13 +146,7 @@ def certify(graph, cost, found, *, maximize=False, cardinality="full", row_mask=
     assert all(u[i] + v[found.col4row[i]] == c[found.edge[i]] for i in np.flatnonzero(on))
     stay_row = stay_col = None
     pays = sum(c[found.edge[on]])
-    if cardinality == "maximum":
-        most = max([abs(x) for x in c[real]], default=0)
-        big = 1
-        while most and big < (2 * min(n, m) + 1) * most:
-            big *= 2
-        stay_row, stay_col = [big] * n, [0] * m
-    elif unmatched_cost is not None:
+    if unmatched_cost is not None:
         stay_row = sign * unmatched_cost.astype(object)
         stay_col = [0] * m if unmatched_col_cost is None else sign * unmatched_col_cost
     elif has_row.sum() > has_col.sum():
@@ -178,7 +170,7 @@ def certify(graph, cost, found, *, maximize=False, cardinality="full", row_mask=
                 assert dual[k] == stay[k]
                 total += stay[k]
     assert sum(u) + sum(v) == total
-    assert found.cost == float(sign * (pays if cardinality == "maximum" else total))
+    assert found.cost == float(sign * total)
 
 
 def one(found, k):
@@ -242,12 +234,12 @@ def test_against_scipy(library):
 
 
 @pytest.mark.parametrize("shape", [(25, 25), (20, 35), (35, 20)], ids=str)
-def test_maximum_cardinality(library, shape):
-    """Without a planted matching, and as many pairs as the graph allows."""
+def test_as_many_pairs_as_possible(library, shape):
+    """At a cost of staying that outweighs all others; without it there is no solution."""
     random, graph, count = random_graph(3, shape, 0.9, planted=False)
     cost = random.integers(-50, 50, (3, count)).astype(np.int32)
     cost[2] = 0
-    found = check(library, graph, cost, cardinality="maximum", blocks=(1, 2))
+    found = check(library, graph, cost, unmatched_cost=dear(3, shape[0]), blocks=(1, 2))
     assert (found.status == jm.Status.OPTIMAL).all()
     rows = np.repeat(np.arange(shape[0]), np.diff(graph.row_ptr))
     csr = scipy.sparse.csr_array((np.ones(count), (rows, graph.col_ind)), shape=shape)
@@ -257,6 +249,10 @@ def test_maximum_cardinality(library, shape):
     assert (most >= 0).sum() < min(shape)
     assert (failed.status == jm.Status.INFEASIBLE).all() and (failed.col4row == -1).all()
     assert np.isnan(failed.cost).all() and np.isnan(failed.row_dual).all()
+
+
+def dear(batch, rows):
+    return np.full((batch, rows), 10**5, np.int32)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
@@ -274,7 +270,7 @@ def test_graphs_of_a_batch(library):
     graphs = [random_graph(k, (20, 20), 3, planted=False)[1] for k in range(3)]
     graph = Graph(*(np.stack(x) for x in zip(*graphs, strict=True)))
     cost = np.random.default_rng(0).integers(-9, 9, (3, 60)).astype(np.int32)
-    check(library, graph, cost, cardinality="maximum", blocks=(1, 2))
+    check(library, graph, cost, unmatched_cost=dear(3, 20), blocks=(1, 2))
 
 
 def test_masks_and_forbidden_edges(library):
@@ -288,7 +284,7 @@ def test_masks_and_forbidden_edges(library):
         cost[k, off] = np.where(random.random(off.sum()) < 0.5, np.nan, cost[k, off])
     masks = {"row_mask": row_mask, "col_mask": col_mask}
     check(library, graph, cost, **masks)
-    found = check(library, graph, cost, **masks, cardinality="maximum")
+    found = check(library, graph, cost, **masks, unmatched_cost=dear(4, 30))
     assert (found.status == jm.Status.OPTIMAL).all()
     col_mask[:] = row_mask  # of equal numbers
     check(library, graph, np.nan_to_num(cost, nan=4, posinf=np.inf), **masks)
@@ -447,7 +443,7 @@ def test_directions_that_differ(library):
     cost = random.random((1, count))
     other = random_graph(11, (15, 20), 4)[1]
     mixed = graph._replace(col_ptr=other.col_ptr, row_ind=other.row_ind)
-    found = solve(library, mixed, cost, cardinality="maximum")
+    found = solve(library, mixed, cost, unmatched_cost=dear(len(cost), graph.shape[0]))
     assert found.status[0] == jm.Status.INVALID_GRAPH
 
 
@@ -458,7 +454,7 @@ def test_without_edges(library, shape):
     found = check(library, graph, cost)
     expected = jm.Status.INFEASIBLE if min(shape) else jm.Status.OPTIMAL
     assert (found.status == expected).all()
-    found = check(library, graph, cost, cardinality="maximum")
+    found = check(library, graph, cost, unmatched_cost=dear(2, shape[0]))
     assert (found.status == jm.Status.OPTIMAL).all()
     check(library, graph, cost, unmatched_cost=np.ones((2, shape[0])))
 
@@ -521,7 +517,7 @@ def test_large_trees(library, kind):
         _, graph, count = random_graph(14, shape, 10 if kind == "square" else 4)
         ties = kind in ("more rows", "square")
         cost = random.integers(1, 4 if ties else 1000, (1, count)).astype(np.int32)
-        given = {"cardinality": "maximum"} if kind == "few columns" else {}
+        given = {"unmatched_cost": dear(1, n)} if kind == "few columns" else {}
     found = check(library, graph, cost, blocks=(1, 2, 3), **given)
     assert found.status[0] == jm.Status.OPTIMAL
 

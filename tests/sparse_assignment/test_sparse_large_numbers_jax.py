@@ -168,9 +168,7 @@ def test_forbidden_in_the_costs_that_a_kernel_reads(maximize):
         numbers = jnp.concatenate([problem.cost, problem.unmatched_cost], -1)
         calls.append(numbers)
         most = jnp.where(jnp.isfinite(numbers), jnp.abs(numbers), 0).max(-1)
-        res, edge = solve._native(
-            graph, problem, maximize=maximize, cardinality="full", platform="cpu"
-        )
+        res, edge = solve._native(graph, problem, maximize=maximize, platform="cpu")
         return res.replace(gap=most * 2.0**-50), edge
 
     solve_all = jax.jit(
@@ -194,7 +192,7 @@ def test_integers_beside_large_prices():
     def kernel(graph, problem):
         seen.append(problem.cost.dtype)
         jax.debug.callback(lambda x: seen.append(x), problem.unmatched_cost)
-        return solve._native(graph, problem, maximize=False, cardinality="full", platform="cpu")
+        return solve._native(graph, problem, maximize=False, platform="cpu")
 
     problem = solve.SparseProblem(jnp.asarray(cost), unmatched_cost=jnp.tile(r, (2, 1)))
     solve_all = partial(large_numbers.solve_without_large_numbers, kernel, maximize=False)

@@ -35,14 +35,12 @@ DENSE, SPARSE = ["assignment"], ["sparse_assignment"]
     [
         (70, np.float32, {}, False, DENSE),
         (70, np.float32, {"unmatched_cost": 1.0}, False, DENSE),
-        (70, np.float32, {"cardinality": "maximum"}, False, DENSE),
         (70, np.float32, {"unmatched_cost": 1.0, "unmatched_col_cost": 2.0}, False, SPARSE),
         (70, np.int32, {}, False, SPARSE),
         (70, np.int32, {}, True, DENSE),
         (70, np.int32, {"unmatched_cost": np.int64(3)}, True, SPARSE),
         (70, np.int64, {}, True, SPARSE),
         (150, np.float32, {}, False, SPARSE),
-        (150, np.float64, {"cardinality": "maximum", "maximize": True}, True, SPARSE),
     ],
 )
 def test_on_cuda(side, dtype, options, wide, expected, monkeypatch):
@@ -52,9 +50,16 @@ def test_on_cuda(side, dtype, options, wide, expected, monkeypatch):
     assert names == expected
     if expected == SPARSE:
         (call,) = calls
-        assert call["cardinality"] == options.get("cardinality", "full")
         assert call["present"].split()[:2] == ["col_ptr", "row_ind"]
         assert ("unmatched_cost" in call["present"]) == ("unmatched_cost" in options)
+
+
+@pytest.mark.parametrize("side, kind", [(70, DENSE), (150, SPARSE)])
+def test_maximum_on_cuda(side, kind, monkeypatch):
+    """A matching, of the whole graph or of what is allowed, and the two parts that it leaves."""
+    solve = partial(jm.solve_sparse_assignment, cardinality="maximum")
+    names, _ = targets(monkeypatch, solve, *problem(side, np.float32))
+    assert names == ["matching", "matching", *kind, *kind]
 
 
 def test_points_within_a_radius_on_cuda(monkeypatch):

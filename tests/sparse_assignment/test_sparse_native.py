@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not jm.has_cpu_library(), reason="needs the CPU 
 
 
 def solve(graph: Any, cost: np.ndarray, **given: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    options = {"maximize": False, "cardinality": "full"} | given
+    options = {"maximize": False} | given
     res, edge, counts = sparse_assignment(graph, jnp.asarray(cost), platform="cpu", **options)
     return res, np.asarray(edge), np.asarray(counts)
 
@@ -54,22 +54,13 @@ def assert_pairs_are_edges(graph: Any, res: Any, edge: np.ndarray) -> None:
     assert (np.asarray(res.row4col)[col4row[matched]] == np.flatnonzero(matched)).all()
 
 
-@pytest.mark.parametrize("cardinality", ["full", "maximum"])
-def test_larger_square_problems(cardinality):
+def test_larger_square_problems():
     """Large enough for several scales of the auction, and for searches after it."""
     random = np.random.default_rng(4)
     for high in (3, 1000):
-        density = 0.03 if cardinality == "full" else 0.012
-        graph, cost, dense = sparse(random, 300, 300, density, 0, high)
-        res, _, counts = solve(graph, cost.astype(np.int32), cardinality=cardinality)
-        if cardinality == "full":
-            expected = scipy_optimum(dense)
-            assert (res.status, float(res.cost)) == (jm.Status.OPTIMAL, expected)
-        else:
-            expected = jm.solve_assignment(dense.astype(np.float32), unmatched_cost=1e4)
-            left = (np.asarray(res.col4row) < 0).sum()
-            assert float(res.cost) == float(expected.cost) - 1e4 * left
-            assert left > 0
+        graph, cost, dense = sparse(random, 300, 300, 0.03, 0, high)
+        res, _, counts = solve(graph, cost.astype(np.int32))
+        assert (res.status, float(res.cost)) == (jm.Status.OPTIMAL, scipy_optimum(dense))
         assert counts[1] > 0
 
 

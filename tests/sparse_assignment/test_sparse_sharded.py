@@ -39,7 +39,7 @@ def test_a_gpu_gathers_no_batch():
 
     def solve(cost):
         problem = SparseProblem(cost, *(None for _ in SparseProblem._fields[1:]))
-        return _cuda(graph, problem, maximize=False, cardinality="full")
+        return _cuda(graph, problem, maximize=False)
 
     cost = rng.random((8, n * k), np.float32)
     cost = jax.device_put(cost, NamedSharding(mesh_of(4), PartitionSpec("x")))

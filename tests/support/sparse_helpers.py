@@ -11,6 +11,8 @@ import numpy as np
 from helpers import assert_inverse, problem, to_numpy
 from matching_helpers import edges_of
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 import jaxmatch as jm
 
@@ -177,6 +179,11 @@ def assert_certified(case: Case, res: jm.Assignment) -> None:
     v = sign * res.col_dual[:m].astype(np.float64)
     r, s = (sign * x for x in prices(case))
     live = has_rows[rows] & has_cols[cols]
+    if case.options.get("cardinality") == "maximum":
+        in_rows, in_cols = cover_of(case)
+        live &= ~(in_rows[rows] & in_cols[cols])  # no maximum matching contains the others
+        all_cols = (has_cols & ~in_cols).sum() == (has_rows & in_rows).sum()
+        r, s = np.where(in_rows, np.inf, 0), np.where(in_cols | all_cols, np.inf, 0)
     slack = sign * case.cost[: len(rows)].astype(np.float64) - u[rows] - v[cols]
     assert (slack[live] >= 0).all(), "u_i + v_j <= C_ij"
     col4row = res.col4row[:n]
@@ -187,10 +194,27 @@ def assert_certified(case: Case, res: jm.Assignment) -> None:
     assert (u[~has_rows] == 0).all() and (v[~has_cols] == 0).all()
     stay, idle = has_rows & (col4row < 0), has_cols & (res.row4col[:m] < 0)
     assert (u == r)[stay].all() and (v == s)[idle].all()
-    total = u.sum() + v.sum()
-    if case.options.get("cardinality") == "maximum":
-        total -= price_of_rows(case) * stay.sum()
-    assert sign * total == res.cost
+    assert sign * (u.sum() + v.sum()) == res.cost
+
+
+def cover_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that no alternating path from an unmatched row reaches, and the columns reached."""
+    (n, m), (rows, cols) = case.graph.shape, edges_of(case.graph)
+    has_rows, has_cols = existing(case)
+    live = has_rows[rows] & has_cols[cols] & np.isfinite(case.cost[: len(rows)].astype(float))
+    near = csr_array((np.ones(live.sum()), (rows[live], cols[live])), shape=(n, m))
+    partner = maximum_bipartite_matching(near, perm_type="column")
+    row_of = {int(j): i for i, j in enumerate(partner) if j >= 0}
+    reached, seen = {i for i in range(n) if has_rows[i] and partner[i] < 0}, set()
+    waiting = list(reached)
+    while waiting:
+        i = waiting.pop()
+        for j in near.indices[near.indptr[i] : near.indptr[i + 1]]:
+            if int(j) not in seen:
+                seen.add(int(j))
+                reached.add(row_of[int(j)])
+                waiting.append(row_of[int(j)])
+    return ~np.isin(np.arange(n), [*reached]), np.isin(np.arange(m), [*seen])
 
 
 def assert_batch(cases: list[Case], res: jm.Assignment, **how: Any) -> None:

@@ -25,8 +25,7 @@ class AsMatrix {
   // problem or proves a gap above `part` of the sum of the chosen costs. Results then mean nothing.
   bool solve(double part) {
     const int64_t edges = p_.row_ptr[p_.n], pairs = p_.n * p_.m;
-    const bool can_be_matrix =
-        !p_.unmatched_col_cost && takes_unmatched_cost() && p_.cardinality != Cardinality::kMaximum;
+    const bool can_be_matrix = !p_.unmatched_col_cost && takes_unmatched_cost();
     if (!can_be_matrix || pairs == 0 || edges < pairs / 2 || edges > p_.capacity) return false;
     const bool solved = is_complete() ? solve_matrix(cost_, p_.cost_dtype)
                                       : fill() && solve_matrix(matrix_.data(), kFilledDtype);

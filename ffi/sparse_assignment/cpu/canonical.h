@@ -41,7 +41,6 @@ struct CanonicalOf {
   int32_t rows = 0, cols = 0;
   bool transposed = false;
   bool all_matched = false;    // no row and no column may stay unmatched
-  bool all_may_stay = false;   // all rows may stay unmatched, so duals are bounded
   std::vector<int64_t> first;  // [rows + 1]
   std::vector<EdgeOf<Int>> edges;
   std::vector<Int> stay;    // [rows]
@@ -71,12 +70,11 @@ class CanonicalForm {
   // Writes the canonical form. Must follow read().
   Status build() {
     const bool gives_price = p_.unmatched_cost != nullptr;
-    c_.transposed = !gives_price && !is_maximum() && exist_[0] > exist_[1];
+    c_.transposed = !gives_price && exist_[0] > exist_[1];
     c_.rows = int32_t(c_.transposed ? p_.m : p_.n);
     c_.cols = int32_t(c_.transposed ? p_.n : p_.m);
     const bool all_exist = exist_[0] == p_.n && exist_[1] == p_.m;
-    c_.all_matched = !gives_price && !is_maximum() && all_exist && p_.n == p_.m && p_.n > 0;
-    c_.all_may_stay = is_maximum();
+    c_.all_matched = !gives_price && all_exist && p_.n == p_.m && p_.n > 0;
     c_.terms = gives_price ? p_.n + p_.m : std::min(p_.n, p_.m);
     if (!choose_units(p_, range_, std::is_integral_v<T>, musts_, &units_)) return kOverflow;
     c_.scale = units_.scale;
@@ -132,7 +130,6 @@ class CanonicalForm {
   }
 
  private:
-  bool is_maximum() const { return p_.cardinality == Cardinality::kMaximum; }
   bool has_row(int64_t i) const { return !p_.row_mask || p_.row_mask[i]; }
   bool has_col(int64_t j) const { return !p_.col_mask || p_.col_mask[j]; }
   double sign() const { return p_.maximize ? -1 : 1; }
@@ -187,8 +184,6 @@ class CanonicalForm {
       const bool exists = c_.transposed ? has_col(i) : has_row(i);
       if (!exists) {
         c_.stay[i] = 0;
-      } else if (is_maximum()) {
-        c_.stay[i] = units_.stay;
       } else if (p_.unmatched_cost && row_price(i) < range_.limit) {
         c_.stay[i] = units_at(p_.unmatched_cost, p_.unmatched_dtype, i);
       }

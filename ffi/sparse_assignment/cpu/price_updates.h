@@ -156,7 +156,7 @@ class PriceUpdates {
     // The duals of rows without a path rise in every update. So the sum of all rises is limited, to
     // keep duals within the range of Int.
     most = std::min(most, kMostMoved - moved_);
-    if (!s_.c.all_may_stay) moved_ += most;
+    moved_ += most;
     if (most == 0) return;
     for (size_t i = 0; i < dist_.size(); ++i) {
       if (s_.pair[i] == kStays) continue;

@@ -59,7 +59,10 @@ bool is_fine(const MatchingState<Int>& s, double part) {
   if (s.c.exact) return true;
   double sum = 0;
   for (size_t i = 0; i < s.pair.size(); ++i) {
-    if (s.pair[i] >= 0) sum += std::fabs(double(s.c.edges[size_t(s.pair[i])].cost));
+    if (s.pair[i] >= 0) {
+      const auto& e = s.c.edges[size_t(s.pair[i])];
+      sum += std::fabs(double(e.cost + (s.c.offset.empty() ? Int(0) : s.c.offset[size_t(e.col)])));
+    }
     if (s.pair[i] == kStays) sum += std::fabs(double(s.c.stay[i]));
   }
   return double(s.c.terms) * s.c.rounding <= part * sum;
@@ -165,7 +168,6 @@ class Solver {
 
   // Finds the limits between tiers of costs, in increasing order (see tiers.h).
   void find_limits(const CanonicalForm<T, int64_t>& form) {
-    if (p_.cardinality == Cardinality::kMaximum) return;
     const CostRange& range = form.range();
     const int width = width_between_tiers(std::min(p_.n, p_.m));
     if (!may_have_tiers(range, width)) return;

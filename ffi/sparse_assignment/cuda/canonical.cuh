@@ -19,7 +19,6 @@ struct Canonical {
   const int32_t *row, *col;             // [edges]
   bool transposed = false;              // rows and columns are swapped
   bool all_matched = false;             // no row and no column may stay unmatched
-  bool all_may_stay = false;            // all rows may stay unmatched, so duals are bounded
   bool integers = false, rounded = false;
   Units units;
   double rounding = 1;  // the unit to which costs were rounded, in units
@@ -105,8 +104,6 @@ struct Reader {
       int64_t stay = kNever;
       if (!(c.transposed ? has_col(i) : has_row(i))) {
         stay = 0;
-      } else if (p.cardinality == Cardinality::kMaximum) {
-        stay = c.units.stay;
       } else if (p.unmatched_cost && row_price(i) < HUGE_VAL) {
         stay = c.units.at(p.unmatched_cost, p.unmatched_dtype, i, &rounded);
       }
@@ -187,7 +184,7 @@ struct Reader {
     team.each(p.m, [&](int64_t j) { cols += has_col(j); });
     rows = team.sum(rows);
     cols = team.sum(cols);
-    const bool full = !p.unmatched_cost && p.cardinality != Cardinality::kMaximum;
+    const bool full = !p.unmatched_cost;
     c.transposed = full && rows > cols;
     c.rows = int32_t(c.transposed ? p.m : p.n);
     c.cols = int32_t(c.transposed ? p.n : p.m);
@@ -199,7 +196,6 @@ struct Reader {
     c.col = c.transposed ? w.row : p.col_ind;
     c.all_matched = full && rows == p.n && cols == p.m && p.n == p.m && p.n > 0;
     c.terms = p.unmatched_cost ? p.n + p.m : min(p.n, p.m);
-    c.all_may_stay = p.cardinality == Cardinality::kMaximum;
     c.integers = is_integer(p.cost_dtype);
     if (!choose_units(p, range, c.integers, musts, &c.units)) return kOverflow;
     write_stays();

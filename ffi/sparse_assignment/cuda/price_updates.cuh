@@ -381,7 +381,7 @@ struct PriceUpdate {
     if (most == kNever) return kInfeasible;
     most = distance_of(most);
     if (most > kMostMoved - updates.moved) return kOverflow;
-    if (!c.all_may_stay) updates.moved += most;
+    updates.moved += most;
     if (bits > 0) {
       walk_paths(count);
     } else {
