@@ -105,6 +105,12 @@ def dense(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments
     return (numbers(rng, (count, *shape), dtype),)
 
 
+def gappy(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Most pairs are forbidden, so that some rows or columns of the smaller side must stay."""
+    (cost,) = dense(rng, count, shape, dtype)
+    return (np.where(rng.random(cost.shape) < 0.8, np.inf, cost).astype(dtype),)
+
+
 def masked(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     n, m = shape
     (cost,) = dense(rng, count, shape, dtype)
@@ -236,6 +242,15 @@ def grids(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments
 def least(cost: Any) -> float:
     cost = np.asarray(cost).astype(float)
     return cost[linear_sum_assignment(cost)].sum()
+
+
+def of_most_pairs(cost: Any) -> float:
+    """A forbidden pair costs more than all others together."""
+    cost = np.asarray(cost).astype(float)
+    exists = np.isfinite(cost)
+    whole = np.where(exists, cost, 1 + 4 * np.abs(cost[exists]).sum())
+    pairs = linear_sum_assignment(whole)
+    return whole[pairs][exists[pairs]].sum()
 
 
 def of_masks(cost: Any, row_mask: Any, col_mask: Any, unmatched_cost: Any) -> float:
@@ -416,6 +431,10 @@ SUBJECTS = {
     "assignment with gates of both sides": Subject(
         gated(jm.solve_assignment, 1, *UNMATCHED), with_both_gates, of_both_gates,
         gated(jm.check_assignment, 1, *UNMATCHED), numbers=(0, 1, 2),
+    ),
+    "assignment of most pairs": Subject(
+        partial(jm.solve_assignment, cardinality="maximum"), gappy, of_most_pairs,
+        partial(jm.check_assignment, cardinality="maximum"), dtypes=FLOATS,
     ),
     "points": Subject(
         jm.solve_assignment_points, points, of_points, jm.check_assignment_points,

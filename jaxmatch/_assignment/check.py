@@ -6,6 +6,7 @@ It shares no code with the solvers, so that it does not repeat their errors.
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 import jax.numpy as jnp
 from jax import lax
@@ -13,6 +14,8 @@ from jax import lax
 from jaxmatch._assignment.capacity_check import Claim, check_claim
 from jaxmatch._assignment.capacity_problem import as_capacity_problem
 from jaxmatch._assignment.certificate import AssignmentCheck, DualBound, passes
+from jaxmatch._assignment.maximum import is_maximum
+from jaxmatch._assignment.maximum_check import check_maximum
 from jaxmatch._assignment.problem import AssignmentProblem, as_problem
 from jaxmatch._assignment.sharded_check import check_sharded
 from jaxmatch._common.arguments import as_assignment
@@ -39,6 +42,7 @@ def check_assignment(
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     unmatched_col_cost: ArrayLike | None = None,
+    cardinality: Literal["full", "maximum"] = "full",
     row_axis: str | None = None,
     col_axis: str | None = None,
 ) -> AssignmentCheck:
@@ -59,14 +63,15 @@ def check_assignment(
 
     **Arguments:**
 
-    - `cost`, `maximize`, masks, unmatched costs and axes: as they were passed to the solver.
-      Each device reads its own shard of the costs, in blocks of rows.
+    - `cost`, `maximize`, masks, unmatched costs, `cardinality` and axes: as they were passed to the
+      solver. Each device reads its own shard of the costs, in blocks of rows.
     - `result`: the solver's result. The check reads only `col4row`, `row4col` and `col_dual`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck].
 
     - `valid`: `col4row` and `row4col` describe the same matching, its pairs are neither masked nor
-      forbidden, and the matching is complete. Its cost does not matter.
+      forbidden, and the matching is complete. Its cost does not matter, nor the number of pairs
+      with `cardinality="maximum"`.
     - `optimal`: the assignment is `valid`, and `gap` is no larger than the rounding of costs and
       duals can explain, which proves it optimal; see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove, or +inf if they prove none, see
@@ -80,8 +85,10 @@ def check_assignment(
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
+    axes = {"row_axis": row_axis, "col_axis": col_axis}
+    unsupported = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
+    maximum = is_maximum(cardinality, "auto", {**unsupported, **axes})
     if row_axis is not None or col_axis is not None:
-        unsupported = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
         for name, x in unsupported.items():
             if x is not None:
                 raise ValueError(f"`{name}` does not go with sharded costs; leave it out.")
@@ -90,8 +97,7 @@ def check_assignment(
             result,
             row_mask,
             col_mask,
-            row_axis=row_axis,
-            col_axis=col_axis,
+            **axes,
             maximize=bool(maximize),
         )
     place = current_place()
@@ -109,9 +115,10 @@ def check_assignment(
     problem = as_problem(cost, row_mask, col_mask, unmatched_cost, place=place)
     *batch, n, m = problem.cost.shape
     result = as_assignment(result, (*batch, n), (*batch, m), "`cost`", place)
+    options = {"maximize": bool(maximize), "maximum": maximum}
     if place.native:
-        return _check_batch(problem, result, maximize=bool(maximize))
-    return _check(*lax.stop_gradient((problem, result)), maximize=bool(maximize))
+        return _check_batch(problem, result, **options)
+    return _check(*lax.stop_gradient((problem, result)), **options)
 
 
 def _check_both_sides(
@@ -134,15 +141,20 @@ def _check_both_sides(
     return check_claim(problem, claim, maximize=maximize, place=place)
 
 
-@compiled(static_argnames="maximize")
-def _check(problem: AssignmentProblem, result: Assignment, *, maximize: bool) -> AssignmentCheck:
-    check = partial(_check_batch, maximize=maximize)
+@compiled(static_argnames=("maximize", "maximum"))
+def _check(
+    problem: AssignmentProblem, result: Assignment, *, maximize: bool, maximum: bool
+) -> AssignmentCheck:
+    check = partial(_check_batch, maximize=maximize, maximum=maximum)
     return over_batch_shards(apart(check), problem, result, core_dims=2)
 
 
 def _check_batch(
-    problem: AssignmentProblem, result: Assignment, *, maximize: bool
+    problem: AssignmentProblem, result: Assignment, *, maximize: bool, maximum: bool
 ) -> AssignmentCheck:
+    if maximum:
+        full = partial(_check_batch, maximize=maximize, maximum=False)
+        return check_maximum(full, problem, result, maximize=maximize)
     cost, row_mask, col_mask, unmatched_cost, _ = problem
     col4row, row4col, col_dual = result.col4row, result.row4col, result.col_dual
     bound = DualBound.of(

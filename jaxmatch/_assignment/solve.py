@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.core
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment.both_sides import solve_both_sides
+from jaxmatch._assignment.maximum import is_maximum, solve_maximum
 from jaxmatch._assignment.methods import (
     HERE,
     METHODS,
@@ -34,6 +35,7 @@ from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.symbolic import is_at_most
 from jaxmatch._common.typing import Array, ArrayLike, Float, Int
 from jaxmatch._ffi.repeated import repeated
+from jaxmatch._matching.solve import solve_by_platform, solve_on_host
 
 
 @repeated()
@@ -46,6 +48,7 @@ def solve_assignment(
     col_mask: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
     unmatched_col_cost: ArrayLike | None = None,
+    cardinality: Literal["full", "maximum"] = "full",
     warm_start: Assignment | ArrayLike | None = None,
     method: str = "auto",
     steps_per_call: int | None = None,
@@ -73,18 +76,18 @@ def solve_assignment(
     - `maximize`: find the greatest total. Then −inf forbids a pair, and the inequalities of duals
       are reversed.
     - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
-      does not exist, and its costs may be anything. Masks allow different sizes in a batch.
+      does not exist. Masks allow different sizes in a batch.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of leaving a row unmatched. Columns may
       then stay unmatched, at no cost. +inf: the row must be matched.
-    - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only together with
-      `unmatched_cost`. Limits what `method` and others may be, see [Methods][assignment-methods].
+    - `unmatched_col_cost`: broadcasts to `[..., m]`, the same for columns, only with the former.
+    - `cardinality`: `"maximum"` finds the cheapest of the assignments with most pairs, where
+      forbidden pairs allow no complete one. These two limit [other options][assignment-methods].
     - `warm_start`: an earlier result, or column duals `[..., m]`, to start the search from.
     - `method`: `"auto"`, or a name of [Methods][assignment-methods].
-    - `steps_per_call`, `progress`: for one large problem, the number of steps in each native call,
-      and a function of (matched rows, rows to match) that runs after each call; see
-      `jaxmatch.stepping`.
-    - `time_limit`: for one large problem, a number of seconds. When they are over, the pairs found
-      so far are completed, with a proved gap; see [A limit of time][time-limit].
+    - `steps_per_call`, `progress`: for one large problem, the steps in each native call, and a
+      function of (matched rows, rows to match) that runs after each; see `jaxmatch.stepping`.
+    - `time_limit`: for one large problem, a number of seconds, after which the pairs found so far
+      are completed, with a proved gap; see [A limit of time][time-limit].
     - `row_axis`, `col_axis`: the mesh axis over which the rows or columns of one problem are
       sharded, see [One problem on several devices][sharded-costs].
 
@@ -105,17 +108,19 @@ def solve_assignment(
         "progress": progress,
         "time_limit": time_limit,
     }
+    axes = {"row_axis": row_axis, "col_axis": col_axis}
+    staying = {"unmatched_cost": unmatched_cost, "unmatched_col_cost": unmatched_col_cost}
+    maximum = is_maximum(cardinality, method, {**staying, **in_calls, **axes})
     if unmatched_col_cost is not None:
         return solve_both_sides(
             cost,
             maximize=bool(maximize),
             method=method,
             duals=getattr(warm_start, "col_dual", warm_start),
-            unsupported={**in_calls, "row_axis": row_axis, "col_axis": col_axis},
+            unsupported={**in_calls, **axes},
             row_mask=row_mask,
             col_mask=col_mask,
-            unmatched_cost=unmatched_cost,
-            unmatched_col_cost=unmatched_col_cost,
+            **staying,
         )
     if row_axis is not None or col_axis is not None:
         cost = as_cost(cost, symbolic=False)
@@ -157,7 +162,7 @@ def solve_assignment(
     arrays = (cost, row_mask, col_mask, unmatched_cost, duals)
     maximize = bool(maximize)
     native = method in HERE and not in_steps
-    place = place_of(*arrays, options=(maximize, method), native=native)
+    place = place_of(*arrays, options=(maximize, method, maximum), native=native)
     with place.precision():
         problem = as_problem(*arrays, place=place, symbolic=method in UNSIZED)
         if place.x64 and (not place.native or method in native_large.LARGE_METHODS):
@@ -166,10 +171,14 @@ def solve_assignment(
             check_goes_with_limit(problem.cost, problem.unmatched_cost)
         if place.native:
             limit = {} if time_limit is None else {"time_limit": time_limit}
-            return place.bring_home(HERE[method](problem, maximize=maximize, **limit))
+            solve = partial(HERE[method], maximize=maximize, **limit)
+            if maximum:
+                solve = partial(solve_maximum, solve, solve_on_host, maximize=maximize)
+            return place.bring_home(solve(problem))
         res = _solve(
             problem,
             maximize=maximize,
+            maximum=maximum,
             method=method,
             steps_per_call=steps_per_call,
             progress=progress,
@@ -256,12 +265,15 @@ _SCIPY_SAYS = {
 # Solving
 
 
-@compiled(static_argnames=("maximize", "method", "steps_per_call", "progress", "time_limit"))
+@compiled(
+    static_argnames=("maximize", "maximum", "method", "steps_per_call", "progress", "time_limit")
+)
 def _solve(
     problem: AssignmentProblem,
     *,
     maximize: bool,
     method: str,
+    maximum: bool = False,
     steps_per_call: int | None = None,
     progress: Progress | None = None,
     time_limit: float | None = None,
@@ -272,8 +284,13 @@ def _solve(
     if steps_per_call is not None or progress is not None:
         solver = partial(solver, steps=steps_per_call or 1, progress=progress)
 
+    solver = partial(solver, maximize=maximize)
+    if maximum:
+        match = partial(solve_by_platform, start=None, method=method)
+        solver = partial(solve_maximum, solver, match, maximize=maximize)
+
     def solve(problem: AssignmentProblem) -> Assignment:
-        res = apart(solver)(problem, maximize=maximize)
+        res = apart(solver)(problem)
         return res.replace(cost=envelope_value(res.cost, problem, res, _value_jvp))
 
     return over_batch_shards(solve, problem, core_dims=2)

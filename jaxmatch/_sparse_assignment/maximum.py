@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxmatch._common.proof import module_of, over_problems
 from jaxmatch._common.result import Assignment, Matching
+from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._matching.graph import BipartiteGraph
@@ -107,7 +108,7 @@ def _match(
 
     if xp is np:
         return of_some() if lacks else of_all()
-    return lax.cond(lacks, of_some, of_all)
+    return lax.cond(lacks, lambda: vary_alike(of_some(), live), lambda: vary_alike(of_all(), live))
 
 
 def _subgraph(graph: BipartiteGraph, live: Bool[Array, " e"]) -> BipartiteGraph:

@@ -158,3 +158,17 @@ def test_a_long_alternating_path(method):
         assert int((res.col4row >= 0).sum()) == n
         proof = check(graph, given, res)
         assert proof.valid and proof.optimal
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_batch_over_several_devices(method):
+    rng = np.random.default_rng(4)
+    rows, cols = np.nonzero(rng.random((9, 9)) < 0.2)
+    graph = jm.BipartiteGraph.from_edges(rows, cols, (9, 9))
+    cost = rng.integers(0, 99, (8, len(rows))).astype(np.float32)
+    expected = solve(graph, cost).cost
+    mesh = jax.make_mesh((4,), ("a",))
+    x = jax.device_put(cost, jax.NamedSharding(mesh, jax.P("a", None)))
+    res = jax.jit(partial(solve, graph, method=method))(x)
+    np.testing.assert_array_equal(res.cost, expected)
+    assert check(graph, x, res).optimal.all()
