@@ -5,6 +5,8 @@ from importlib import metadata as _metadata
 from jaxmatch import estimators as estimators
 from jaxmatch import losses as losses
 from jaxmatch import stepping as stepping
+from jaxmatch._alignment.result import Alignment as Alignment
+from jaxmatch._alignment.solve import solve_alignment as solve_alignment
 from jaxmatch._assignment.capacity_check import (
     check_capacitated_assignment as check_capacitated_assignment,
 )
@@ -83,6 +85,7 @@ from jaxmatch.estimators import assignment_matrix as assignment_matrix
 
 
 __all__ = [
+    "Alignment",
     "Assignment",
     "AssignmentCheck",
     "BipartiteGraph",
@@ -138,6 +141,7 @@ __all__ = [
     "minimum_cut",
     "min_weight_full_bipartite_matching",
     "show_config",
+    "solve_alignment",
     "solve_assignment",
     "solve_assignment_points",
     "solve_capacitated_assignment",

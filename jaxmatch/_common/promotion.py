@@ -6,7 +6,9 @@ promote by itself.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,10 @@ import numpy as np
 from jax import lax
 
 from jaxmatch._common.typing import Array, ArrayLike
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def module_of(*arrays: Any) -> Any:
@@ -40,6 +46,17 @@ def last_iota(dtype: Any, size: int, rank: int, xp: Any = jnp) -> Array:
     if xp is np:
         return np.arange(size, dtype=dtype).reshape(shape)  # type: ignore[return-value]
     return lax.broadcasted_iota(dtype, shape, rank - 1)
+
+
+def promoting(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator for functions that leave promotion to JAX, whatever its settings say."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return function(*args, **kwargs)
+
+    return call
 
 
 def common_dtype(*of: Any) -> jnp.dtype:

@@ -1,0 +1,1 @@
+"""Assignments of points up to a motion."""
