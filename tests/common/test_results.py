@@ -31,6 +31,7 @@ def batched(shape):
         "KBestCheck": jm.check_k_best(cost, k_best),
         "BottleneckAssignment": (bottleneck := jm.bottleneck_assignment(cost)),
         "BottleneckCheck": jm.check_bottleneck(cost, bottleneck),
+        "Alignment": jm.solve_alignment(cost[..., :3], cost[..., 1:], starts=2),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,

@@ -93,6 +93,9 @@ def _dense(rng: np.random.Generator) -> dict[str, Case]:
         "check_capacitated_assignment": Case(
             partial(jm.check_capacitated_assignment, **capacity), (cost, shared)
         ),
+        "solve_alignment": Case(
+            partial(jm.solve_alignment, starts=4), (cost[..., :3], cost[..., :3] + 1)
+        ),
         "bottleneck_assignment": Case(jm.bottleneck_assignment, (cost,), _DENSE),
         "check_bottleneck": Case(jm.check_bottleneck, (cost, bottleneck), _DENSE),
         "k_best_assignments": Case(lambda c: jm.k_best_assignments(c, 2), (cost,), _DENSE),
