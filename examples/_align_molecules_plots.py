@@ -38,7 +38,7 @@ def draw(
         ax.scatter(*copy.T, s=40, color="tab:orange", label="copy")
         ax.set_title(f"{name}, {title}")
         ax.set_aspect("equal")
-        ax.set_box_aspect(None, zoom=1.6)
+        ax.set_box_aspect(None, zoom=1.25)
         ax.set_axis_off()
         ax.legend(loc="lower left")
     ax = figure.add_subplot(1, 3, 3)
