@@ -24,6 +24,7 @@ class AlignmentProblem(NamedTuple):
     x_kind: Int[Array, "... n"] | None
     y_kind: Int[Array, "... m"] | None
     cell: Float[Array, "... d d"] | None  # rows are the vectors of the lattice
+    valid: Bool[Array, "..."]  # whether all numbers are finite; if not, all points are 0
 
     def apart(self, moved: Float[Array, "... d"], y: Float[Array, "... d"]) -> Array:
         """moved − y; in a cell, the shortest such difference to an image of y.
@@ -127,7 +128,11 @@ def as_problem(
     # Padding may hold anything.
     x, y = jnp.where(rows[..., None], x, 0), jnp.where(cols[..., None], y, 0)
     weight = jnp.where(rows, weight, 0)
-    return AlignmentProblem(x, y, weight, rows, cols, own_kind, kind, cell)
+    valid = jnp.isfinite(x).all((-2, -1)) & jnp.isfinite(y).all((-2, -1))
+    valid &= (jnp.isfinite(weight) & (weight >= 0)).all(-1)
+    x, y = (jnp.where(valid[..., None, None], p, 0) for p in (x, y))
+    weight = jnp.where(valid[..., None], weight, 1)
+    return AlignmentProblem(x, y, weight, rows, cols, own_kind, kind, cell, valid)
 
 
 def _as_kind(name: str, kind: Any, shape: tuple[int, ...]) -> Int[Array, "..."]:

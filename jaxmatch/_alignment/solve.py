@@ -77,7 +77,7 @@ def solve_alignment(
       points of each in any order, or in the order they have with `within="kept"`.
     - `cell`: `[..., d, d]`, the vectors of a lattice as rows: distances are to the nearest image.
       Then `motion` is `"translation"` or None.
-    - `weights`: `[..., n]`, of the points of `x`.
+    - `weights`: `[..., n]`, of the points of `x`, not negative.
     - `x_mask`, `y_mask`: bool. False: the point does not exist.
     - `starts`: how many motions to start from; `initial`: rotations `[..., k, d, d]` to start from
       first. Others follow the axes of inertia or cover all rotations; with `key`, at random.
@@ -288,8 +288,8 @@ def _result(
     value = value_of(problem, *one)[..., 0]
     col4row, rotation, translation = one[0][..., 0, :], one[1][..., 0, :, :], one[2][..., 0, :]
     status = chosen(found.status)[..., 0]
-    nothing = ~jnp.isfinite(value)
-    status = jnp.where((status == Status.OPTIMAL) & nothing, Status.INVALID_COST, status)
+    finite = problem.valid & (jnp.isfinite(value) | (status != Status.OPTIMAL))
+    status = jnp.where(finite, status, Status.INVALID_COST)
     solved = status == Status.OPTIMAL
     total = jnp.where(col4row >= 0, problem.weight, 0).sum(-1)
     mean = value / jnp.where(total > 0, total, 1)

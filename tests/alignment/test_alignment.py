@@ -204,6 +204,11 @@ def test_kinds_that_do_not_go_together():
     bad = np.eye(3)
     bad[1, 1] = np.nan
     assert jm.solve_alignment(bad, np.eye(3)).status == jm.Status.INVALID_COST
+    good = jm.solve_alignment(np.eye(3), np.eye(3), weights=[1, 2, 3]).status
+    assert good == jm.Status.OPTIMAL
+    for weights in ([1, -1, 1], [1, np.nan, 1]):
+        res = jm.solve_alignment(np.eye(3), np.eye(3), weights=weights)
+        assert res.status == jm.Status.INVALID_COST and np.isnan(res.value)
 
 
 @pytest.mark.parametrize("within", ["any", "kept"])

@@ -1027,6 +1027,26 @@ def costs_from_the_host():
     return best, entries, jm.min_weight_full_bipartite_matching(sparse.csr_array([[1, 2.0]]))
 
 
+def molecules():
+    """The second cannot be aligned, as kinds differ; a point of the third is NaN."""
+    rng = np.random.default_rng(3)
+    x, y = rng.random((2, 3, 4, 3), np.float32)
+    x[2, 1, 0] = NAN
+    kinds = np.array([[1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 2, 2]])
+    return x, y, kinds, kinds[[0, 0, 2]]
+
+
+@case("solve_alignment", "Alignment", inputs=molecules)
+def aligned(x, y, x_kind, y_kind):
+    given = {"x_kind": x_kind, "y_kind": y_kind, "starts": 2}
+    res = jm.solve_alignment(x, y, reflections=True, **given)
+    cell = 3 * np.eye(3, dtype=np.float32)
+    moved = jm.solve_alignment(x, y, motion="translation", cell=cell, **given)
+    slope = pullback(lambda x: jm.solve_alignment(x, y, **given).rmsd[0], x)
+    names = ("value", "rmsd", "bound", "status")
+    return [[getattr(r, name) for name in names] for r in (res, moved)], slope
+
+
 @case(
     *("Status", "export_safety_checks", "has_cpu_library", "has_cuda_library", "show_config"),
     traced=False,
