@@ -188,6 +188,7 @@ def _is_forgiven(
     given = supply - edges.net(edges.lower.astype(supply.dtype) * factor)
     missed, sizes = xp.abs(sums(given)), sums(xp.abs(given))
     whole = xp.maximum(sum_up(supply), sum_up(-supply))
+    whole = xp.where(whole <= tolerance * xp.abs(supply).sum(), whole, 0)  # else a solver refuses
     allowed = xp.where(missed <= tolerance * sizes + whole, 3 * missed, 0)
     rounded = 2 * n * float(jnp.finfo(edges.supply.dtype).eps) * xp.abs(supply).sum()
     return (sums(off) <= allowed + rounded).all()

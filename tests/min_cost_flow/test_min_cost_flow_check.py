@@ -131,3 +131,18 @@ def test_sums_beyond_64_bits():
     problem = Problem(network, big, np.zeros(4, int), np.zeros(2, int))
     res = problem.solve().replace(flow=big)
     assert not problem.check(res).valid
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_masses_out_of_balance(dtype):
+    """No flow is valid if the sums of supplies and demands differ by more than roundings."""
+    network = jm.FlowNetwork.from_edges([0, 0], [1, 2], num_nodes=3)
+    capacity, cost = np.full(2, np.inf, dtype), np.array([1, 2], dtype)
+    supply = np.array([0.5, -0.6, -0.5], dtype)
+    res = jm.minimum_cost_flow(network, capacity, cost, supply)
+    assert res.status == Status.UNBALANCED
+    for flow in ([0, 0], [0.5, 0], [0.6, 0.5]):
+        claim = res.replace(flow=np.array(flow, dtype), potential=np.zeros(3, dtype))
+        check = jm.check_minimum_cost_flow(network, capacity, cost, supply, claim)
+        assert not check.valid
+        assert not check.optimal
