@@ -200,6 +200,14 @@ def partial_plans(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> A
     return *plans(rng, count, shape, dtype), rng.integers(1, 2 * shape[0], count).astype(np.int32)
 
 
+def limited_matrices(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Masses of some plan, and limits of pairs that this plan obeys."""
+    plan = rng.integers(0, 5, (count, *shape)).astype(np.int32)
+    sums = [plan.sum(side, dtype=np.int32) for side in (2, 1)]
+    limit = plan + rng.integers(0, 3, plan.shape).astype(np.int32)
+    return *dense(rng, count, shape, dtype), *sums, limit
+
+
 def gated_sparse(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
     """Rows and columns that may stay unmatched, each at a cost."""
     sides = [numbers(rng, (count, k), dtype, 50) for k in shape]
@@ -361,6 +369,22 @@ def of_limited_plan(
     return found / 1024
 
 
+def of_limits(cost: Any, supply: Any, demand: Any, limit: Any) -> float:
+    ends = np.indices(cost.shape).reshape(2, -1) + [[0], [len(cost)]]
+    units = (np.asarray(cost).astype(float) * 1024).astype(np.int64)
+    found = by_ortools(*ends, limit.ravel(), units.ravel(), np.concatenate([supply, -demand]))
+    assert found is not None
+    return found / 1024
+
+
+def of_different_pairs(cost: Any) -> float:
+    """Each row has three different columns, and each column at most three rows."""
+    (n, m), three = cost.shape, np.full(len(cost), 3)
+    wider = np.concatenate([np.asarray(cost).astype(float), np.zeros((1, m))])  # takes what is left
+    limit = np.concatenate([np.ones((n, m), int), np.full((1, m), 3)])
+    return of_limits(wider, np.append(three, 3 * (m - n)), np.full(m, 3), limit)
+
+
 def pairs(there: np.ndarray) -> int:
     return int((maximum_bipartite_matching(csr_array(there)) >= 0).sum())
 
@@ -406,6 +430,7 @@ def gated(solve: Callable[..., Any], first: int, *names: str) -> Callable[..., A
 K = 3
 MASKED = ("row_mask", "col_mask", "unmatched_cost")
 CAPACITIES = {"col_capacity": 2}
+DIFFERENT = {"row_capacity": 3, "col_capacity": 3, "limit": 1}
 MINIMA = {"row_capacity": 2, "col_capacity": 3, "col_minimum": 1}
 UNMATCHED = ("unmatched_cost", "unmatched_col_cost")
 LIMITED = ("limit", "unmatched_cost")
@@ -457,6 +482,10 @@ SUBJECTS = {
         partial(jm.solve_capacitated_assignment, **MINIMA), dense, of_minima,
         partial(jm.check_capacitated_assignment, **MINIMA),
     ),
+    "capacities with limits": Subject(
+        partial(jm.solve_capacitated_assignment, **DIFFERENT), dense, of_different_pairs,
+        partial(jm.check_capacitated_assignment, **DIFFERENT),
+    ),
     "capacities of points": Subject(
         solve_capacities_of_points, points, lambda x, y: of_points(x, np.repeat(y, 2, 0)),
         check_capacities_of_points, dtypes=FLOATS, numbers=(0, 1), alone=True,
@@ -477,6 +506,10 @@ SUBJECTS = {
     "partial transport": Subject(
         gated(jm.solve_transport, 3, "partial"), partial_plans, of_partial_plan,
         gated(jm.check_transport, 3, "partial"),
+    ),
+    "transport with limits": Subject(
+        gated(jm.solve_transport, 3, "limit"), limited_matrices, of_limits,
+        gated(jm.check_transport, 3, "limit"),
     ),
     "transport of points": Subject(
         jm.solve_transport_points, clouds, of_clouds, jm.check_transport_points,

@@ -41,19 +41,8 @@ assert 0 < outliers.sum() < 300, outliers.sum()
 
 # --8<-- [start:reviewers]
 score = jax.random.uniform(jax.random.key(2), (40, 15))  # how well each reviewer fits each paper
-papers, reviewers = score.shape
-pair = jnp.arange(score.size)
-paper, reviewer = jnp.divmod(pair, reviewers)
-# A row for each pair: its column is the paper if it is a review, else the reviewer.
-cost = jnp.full((score.size, papers + reviewers), -jnp.inf)
-cost = cost.at[pair, paper].set(score.ravel()).at[pair, papers + reviewer].set(0)
-res = jm.solve_capacitated_assignment(
-    cost,
-    maximize=True,
-    col_minimum=[3] * papers + [papers - 8] * reviewers,  # at most 8 reviews by each reviewer
-    col_capacity=[3] * papers + [papers] * reviewers,  # 3 reviews of each paper
-)
-reviews = (res.col4row < papers).reshape(papers, reviewers)
+res = jm.solve_capacitated_assignment(score, maximize=True, row_capacity=3, col_capacity=8, limit=1)
+reviews = res.todense() > 0  # bool[40, 15]
 res.cost  # 102.17
 # --8<-- [end:reviewers]
 assert (reviews.sum(1) == 3).all() and (reviews.sum(0) <= 8).all()

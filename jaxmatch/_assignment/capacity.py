@@ -59,7 +59,7 @@ def by_transport(
     solved = status == _OPTIMAL
     u, v = _duals(res, problem, units)
     n, m = problem.transport.supply.shape[-1], problem.transport.demand.shape[-1]
-    parts = 1 if problem.col_minimum is None else 2
+    parts = 1 if problem.col_minimum is None or problem.limit is not None else 2
     own = solved[..., None] & (res.rows >= 0) & (res.rows < n) & (res.cols < m * parts)
     # A shift, because a division does not compile for several GPUs (JAX 0.11.2).
     cols = res.cols if parts == 1 else res.cols >> 1
@@ -77,7 +77,8 @@ def by_transport(
         "status": status,
     }
     if as_plan:
-        rows, cols, mass = _merged(res.rows, cols, res.mass, own, max(n + m * parts - 1, 0))
+        size = max(n + m * parts - 1, 0) if problem.limit is None else n * m
+        rows, cols, mass = _merged(res.rows, cols, res.mass, own, size)
         return Transport(rows=rows, cols=cols, mass=mass, **common)
     # In the plan, each row that exists has one entry, of one unit. Entries are ordered by row.
     exists, cols = units.rows > 0, xp.where(own, cols, -1).astype(np.int32)
@@ -261,7 +262,7 @@ def _duals(
         of_col = xp.where(units.of_rows < units.of_cols, -of_row, of_col)
         of_row = -of_col
     u, v = shift_duals(u, of_col, xp), shift_duals(v, of_row, xp)
-    if units.least is not None:
+    if units.least is not None and problem.limit is None:
         v = xp.where(units.least > 0, v[..., 0::2], v[..., 1::2])
     row_mask, col_mask = problem.transport.row_mask, problem.transport.col_mask
     u = u if row_mask is None else xp.where(row_mask, u, 0)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxmatch._assignment.capacity_limited_check import check_limited
 from jaxmatch._assignment.capacity_problem import (
     CapacityProblem,
     as_capacities,
@@ -60,6 +61,7 @@ class Claim(NamedTuple):
     times: Int[Array, "... k"]  # how often each pair is used
     consistent: Bool[Array, "..."]  # whether the fields of the result agree with each other
     col_dual: Float[Array, "... m"]
+    row_dual: Float[Array, "... n"] | None = None  # read only if pairs have limits
 
 
 @unchecked
@@ -73,6 +75,7 @@ def check_capacitated_assignment(
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike | None = None,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -92,14 +95,14 @@ def check_capacitated_assignment(
 
     **Arguments:**
 
-    - `cost`, capacities, `maximize`, masks, `unmatched_cost`, `unmatched_col_cost`: as they were
-      passed to the solver.
+    - `cost`, capacities, `limit`, `maximize`, masks, `unmatched_cost`, `unmatched_col_cost`: as
+      they were passed to the solver.
     - `result`: the solver's result. The check reads `col4row`, `col_count` and `col_dual`; with
-      `row_capacity` it reads `rows`, `cols`, `mass` and `col_dual`.
+      `row_capacity` it reads `rows`, `cols`, `mass` and `col_dual`; with `limit` also `row_dual`.
 
     **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
-    [`check_assignment`][jaxmatch.check_assignment]. Valid results exceed no capacity, meet all
-    minima, and are complete, see [Checks][check-assignment].
+    [`check_assignment`][jaxmatch.check_assignment]. Valid results exceed no capacity or limit,
+    meet all minima, and are complete, see [Checks][check-assignment].
 
     **Raises:** `ValueError` for shapes that do not fit, `TypeError` for other dtypes.
     """
@@ -107,7 +110,7 @@ def check_capacitated_assignment(
     rows, cols, least = as_capacities(
         row_capacity=row_capacity, col_capacity=col_capacity, col_minimum=col_minimum
     )
-    masks = (row_mask, col_mask)
+    masks, limit = (row_mask, col_mask), as_capacities(limit=limit)[0]
     problem = as_capacity_problem(
         cost,
         rows,
@@ -116,6 +119,7 @@ def check_capacitated_assignment(
         *masks,
         unmatched_cost,
         unmatched_col_cost=unmatched_col_cost,
+        limit=limit,
         place=place,
     )
     claim = as_claim(result, problem, as_plan=row_capacity is not None, place=place)
@@ -152,13 +156,15 @@ def as_claim(
         return x if real else x.astype(jnp.int32)
 
     v = field("col_dual", m, real=True)
+    limited = problem.limit is not None
+    u = field("row_dual", n, real=True) if limited else None
     if as_plan:
         rows, cols, times = (field(name, None) for name in ("rows", "cols", "mass"))
         if not rows.shape == cols.shape == times.shape:
             raise ValueError("`rows`, `cols` and `mass` of `result` must have one shape.")
         used = times != 0
         consistent = ((rows == -1) & (cols == -1) | used).all(-1) & (times >= 0).all(-1)
-        return Claim(rows, cols, times, consistent, v)
+        return Claim(rows, cols, times, consistent, v, u)
     col4row, counts = field("col4row", n), field("col_count", m)
     matched = col4row != -1
     xp = place.xp
@@ -169,7 +175,7 @@ def as_claim(
 
     consistent = (over_problems(count, tuple(batch), col4row) == counts).all(-1)
     rows = xp.broadcast_to(xp.arange(n, dtype=jnp.int32), col4row.shape)
-    return Claim(rows, col4row, matched.astype(jnp.int32), consistent, v)
+    return Claim(rows, col4row, matched.astype(jnp.int32), consistent, v, u)
 
 
 @compiled(static_argnames="maximize")
@@ -179,7 +185,10 @@ def _check(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> Assignm
 
 
 def _check_batch(problem: CapacityProblem, claim: Claim, *, maximize: bool) -> AssignmentCheck:
-    one, batch = partial(_check_one, maximize=maximize), problem.transport.supply.shape[:-1]
+    batch = problem.transport.supply.shape[:-1]
+    one = partial(_check_one, maximize=maximize)
+    if problem.limit is not None:
+        one = partial(check_limited, maximize=maximize)
     return over_problems(one, batch, problem, claim)
 
 

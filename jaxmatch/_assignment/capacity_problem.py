@@ -19,6 +19,7 @@ from jaxmatch._common.given import INTEGERS, typed
 from jaxmatch._common.place import BY_JAX, Place
 from jaxmatch._common.typing import Array, ArrayLike, Int, Num
 from jaxmatch._transport.dummies import as_row_costs, as_unmatched_cost
+from jaxmatch._transport.limited import with_limit
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem
 
@@ -34,6 +35,11 @@ class CapacityProblem(NamedTuple):
     col_minimum: Int[Array, "... m"] | None = None
     unmatched_cost: Num[Array, "... n"] | None = None
     unmatched_col_cost: Num[Array, "... m"] | None = None  # only together with `unmatched_cost`
+
+    @property
+    def limit(self) -> Int[Array, "... n m"] | None:
+        """How often each pair may be used; None if only capacities limit that."""
+        return getattr(self.transport, "limit", None)
 
 
 def as_capacities(**capacities: ArrayLike | None) -> tuple[Any, ...]:
@@ -72,11 +78,12 @@ def as_capacity_problem(
     col_dual: ArrayLike | None = None,
     *,
     unmatched_col_cost: ArrayLike | None = None,
+    limit: ArrayLike | None = None,
     place: Place = BY_JAX,
 ) -> CapacityProblem:
-    """Checks the arguments and broadcasts them to one batch shape. Capacities must be int32.
+    """Checks the arguments and broadcasts them to one batch shape.
 
-    A capacity of None means 1.
+    Capacities and limits must be int32. A capacity of None means 1.
     """
     cost = as_cost(cost, place, symbolic=False)
     *batch, n, m = cost.shape
@@ -96,6 +103,8 @@ def as_capacity_problem(
         None,
         as_col_dual(col_dual, (*batch, m), place),
     )
+    if limit is not None:
+        transport = with_limit(transport, limit, place)
     least = None if col_minimum is None else expand("col_minimum", col_minimum, m)
     check_minimum(col_capacity, col_minimum)
     of_rows = as_unmatched_cost(unmatched_cost, transport, place)

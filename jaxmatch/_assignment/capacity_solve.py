@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from jaxmatch._assignment.capacity import by_transport, with_dummies
+from jaxmatch._assignment.capacity_limited import by_limited_transport
 from jaxmatch._assignment.capacity_problem import (
     CapacityProblem,
     as_capacities,
@@ -23,6 +24,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import ArrayLike
 from jaxmatch._ffi.repeated import repeated
+from jaxmatch._transport.limited import flows_in_jax, flows_on_host
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import METHODS, value_jvp
@@ -38,6 +40,7 @@ def solve_capacitated_assignment(
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: None = None,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -53,6 +56,7 @@ def solve_capacitated_assignment(
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -69,6 +73,7 @@ def solve_capacitated_assignment(
     col_capacity: ArrayLike | None = None,
     col_minimum: ArrayLike | None = None,
     row_capacity: ArrayLike | None = None,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     row_mask: ArrayLike | None = None,
     col_mask: ArrayLike | None = None,
@@ -91,13 +96,18 @@ def solve_capacitated_assignment(
     Array([[0, 0, 1],
            [1, 1, 0],
            [0, 0, 2]], dtype=int32)
+    >>> # Two different columns of each row, as reviewers of papers.
+    >>> jm.solve_capacitated_assignment(cost, row_capacity=2, col_capacity=3, limit=1).todense()
+    Array([[0, 1, 1],
+           [1, 1, 0],
+           [0, 1, 1]], dtype=int32)
 
     **Arguments:**
 
     - `cost`: `[..., n, m]`, bfloat16 to float64, int32 or int64. +inf forbids a pair.
     - `col_capacity`, `row_capacity`: integers, broadcast to `[..., m]` and `[..., n]`: how often a
-      column or row may be matched; the default is 1. A pair may be used several times, up to the
-      lesser of its two capacities.
+      column or row may be matched; the default is 1. A pair may be used several times.
+    - `limit`: integers, `[..., n, m]` or fewer: the [most uses of each pair][transport-limits].
     - `col_minimum`: integers, broadcast to `[..., m]`: how often a column must be matched.
     - `maximize`, `row_mask`, `col_mask`, `warm_start`: as in `solve_assignment`.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of a row that stays
@@ -129,15 +139,20 @@ def solve_capacitated_assignment(
         warm_start=duals,
         unmatched_col_cost=unmatched_col_cost,
     )
+    limit = as_capacities(limit=limit)[0]
     maximize, as_plan = bool(maximize), row_capacity is not None
     options = ("capacities", maximize, method, as_plan)
-    place = place_of(cost, *capacities, *others, options=options, native=method != "xla")
+    given = (cost, *capacities, *others, limit)
+    place = place_of(*given, options=options, native=method != "xla")
     with place.precision():
         *others, of_cols = others
         problem = as_capacity_problem(
-            cost, *capacities, *others, unmatched_col_cost=of_cols, place=place
+            cost, *capacities, *others, unmatched_col_cost=of_cols, limit=limit, place=place
         )
-        if place.native and of_cols is not None:
+        if place.native and limit is not None:
+            flows = flows_on_host(method, wide=place.numpy)
+            res = by_limited_transport(flows, problem, as_plan=as_plan, maximize=maximize)
+        elif place.native and of_cols is not None:
             res = solve_on_host(problem, as_plan=as_plan, maximize=maximize)
         elif place.native:
             given = (row_capacity, col_capacity, col_minimum)
@@ -166,6 +181,9 @@ def solve_compiled(
         return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
 
     def solve(problem: CapacityProblem) -> CapacitatedAssignment | Transport:
+        if problem.limit is not None:
+            flows = flows_in_jax(method)
+            return by_limited_transport(flows, problem, as_plan=as_plan, maximize=maximize)
         dense = partial(with_dummies, maximize=maximize)
         return by_transport(balanced, dense, problem, as_plan=as_plan)
 

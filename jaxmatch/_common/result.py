@@ -283,7 +283,8 @@ class Transport(Result):
     `res[k]` is problem k of a batch. The plan is a basic solution, of at most n + m − 1 entries,
     ordered by row and column. Unused entries follow; they have indices −1 and mass 0.
     `solve_capacitated_assignment` with capacities of rows returns this class, too. If columns have
-    minima, its arrays have n + 2m − 1 entries, and the plan is not always basic.
+    minima, its arrays have n + 2m − 1 entries, and the plan is not always basic. With a `limit` for
+    each pair they have n·m entries.
 
     - `rows`, `cols`: `i32[..., n + m - 1]`, the pairs of the plan.
     - `mass`: `[..., n + m - 1]`, the mass moved by each pair, in the dtype of supply and demand.

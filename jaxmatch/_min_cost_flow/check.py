@@ -159,14 +159,19 @@ def _check_one(
     return proved(CheckEdges.of(problem, tail, head, n), result, tolerance)
 
 
-def proved(edges: CheckEdges, result: MinimumCostFlow, tolerance: float) -> MinimumCostFlowCheck:
-    """What the flow, the potentials, the cut and the cycle of a result prove about one problem."""
+def proved(
+    edges: CheckEdges, result: MinimumCostFlow, tolerance: float, *, rounded: bool = False
+) -> MinimumCostFlowCheck:
+    """What the flow, the potentials, the cut and the cycle of a result prove about one problem.
+
+    `rounded`: whether the potentials are floats of integers, so that rounding may explain a gap.
+    """
     xp = module_of(edges.supply)
     infeasible = edges.sane & _is_cut(edges, result.source_side)
     unbounded = edges.sane & _is_cycle(edges, result.cycle)
     valid = edges.sane & edges.holds(result.flow)
     valid &= conserves(edges, result.flow, tolerance)
-    gap, rounding = _gap(edges, result.flow, result.potential)
+    gap, rounding = _gap(edges, result.flow, result.potential, rounded)
     gap = xp.where(valid & ~xp.isnan(gap), gap, xp.inf)
     optimal, bound = judged(gap, rounding)
     return MinimumCostFlowCheck(valid, valid & optimal, bound, infeasible, unbounded)
@@ -177,7 +182,7 @@ def proved(edges: CheckEdges, result: MinimumCostFlow, tolerance: float) -> Mini
 
 
 def _gap(
-    edges: CheckEdges, flow: Num[Array, " e"], potential: Num[Array, " n"]
+    edges: CheckEdges, flow: Num[Array, " e"], potential: Num[Array, " n"], rounded: bool
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The gap that the potentials prove, and the greatest gap that rounding explains.
 
@@ -216,9 +221,11 @@ def _gap(
     pays = edges.endless & (high < -slack)
     pays &= (edges.endless & (edges.cost < 0)).any()
     gap = xp.where(xp.isfinite(potential).all() & ~pays.any(), gap, xp.inf)
+    rounding = TOLERANCE * near * (counted * sizes).sum()
     if all(jnp.issubdtype(x.dtype, jnp.integer) for x in (edges.cost, flow)):
-        return xp.floor(gap), xp.zeros_like(gap)  # a gap of integers below 1 is 0
-    return gap, TOLERANCE * near * (counted * sizes).sum()
+        # A gap of integers below 1 is 0.
+        return xp.floor(gap), rounding if rounded else xp.zeros_like(gap)
+    return gap, rounding
 
 
 def _parts(x: Num[Array, " k"]) -> list[Float[Array, " k"]]:

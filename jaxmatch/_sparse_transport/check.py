@@ -124,7 +124,7 @@ def _check_batch(
     graph: BipartiteGraph, problem: SparseTransportProblem, result: SparseTransport
 ) -> SparseTransportCheck:
     masses = sum(graph.shape), problem.supply.dtype, problem.origin
-    one: Any = bind(_check_one, tolerance=forgiven_to(*masses))
+    one: Any = bind(check_one, tolerance=forgiven_to(*masses))
     batch = problem.cost.shape[:-1]
     problem = settled(problem, module_of(problem.supply))._replace(origin=None)
     if graph.batch_shape:
@@ -143,13 +143,15 @@ class _Edges(NamedTuple):
     flow: Num[Array, " k"]
 
 
-def _check_one(
+def check_one(
     graph: BipartiteGraph,
     problem: SparseTransportProblem,
     result: SparseTransport,
     *,
     tolerance: float,
+    rounded: bool = False,
 ) -> SparseTransportCheck:
+    """Checks one problem, which must be `settled`. `rounded`: see `proved`."""
     (n, m), xp = graph.shape, module_of(problem.supply)
     if xp is jnp:
         problem = jax.lax.optimization_barrier(problem)  # XLA would fold large constants
@@ -183,7 +185,7 @@ def _check_one(
         cycle=xp.zeros(flow.shape, bool),
         **dict.fromkeys(("cost", "gap", "status"), None),  # type: ignore[arg-type]
     )
-    check = proved(edges._replace(sane=edges.sane & sane), claim, tolerance)
+    check = proved(edges._replace(sane=edges.sane & sane), claim, tolerance, rounded=rounded)
     valid = check.valid & (beyond == 0).all()
     gap = xp.where(valid, check.gap, xp.full_like(check.gap, xp.inf))
     return SparseTransportCheck(valid, valid & check.optimal, gap, check.infeasible)

@@ -25,13 +25,23 @@ from jaxmatch._common.typing import Array, ArrayLike
 from jaxmatch._transport.check_costs import StoredCosts
 from jaxmatch._transport.check_plan import TransportCheck, check_plan, existing
 from jaxmatch._transport.dummies import as_unmatched_cost
+from jaxmatch._transport.limited import with_limit
+from jaxmatch._transport.limited_check import check_limited
 from jaxmatch._transport.point_problem import PointProblem
 from jaxmatch._transport.problem import TransportProblem, as_problem
 
 
 @unchecked
 @in_full_precision(
-    "cost", "supply", "demand", "row_mask", "col_mask", "partial", "unmatched_cost", on_host=True
+    "cost",
+    "supply",
+    "demand",
+    "limit",
+    "row_mask",
+    "col_mask",
+    "partial",
+    "unmatched_cost",
+    on_host=True,
 )
 def check_transport(
     cost: ArrayLike,
@@ -39,6 +49,7 @@ def check_transport(
     demand: ArrayLike,
     result: Transport,
     *,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     partial: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
@@ -66,14 +77,14 @@ def check_transport(
 
     - `cost` to `col_mask`: as they were passed to the solver.
     - `result`: the solver's result, a plan with any number of entries. `rows`, `cols`, `mass` and
-      `col_dual` are read, with `partial` also `row_dual`; the other fields are ignored.
+      `col_dual` are read, with `partial` or `limit` also `row_dual`; other fields are ignored.
 
     **Returns:** a [`TransportCheck`][jaxmatch.TransportCheck].
 
     - `valid`: the entries are different pairs, neither masked nor forbidden, of positive mass (or
       empty: indices −1 and mass 0). They move all supply and all demand, or with `partial` or
-      `unmatched_cost` at most the supply of each row and the demand of each column. Integer masses
-      must agree exactly, floats up to rounding.
+      `unmatched_cost` at most the supply of each row and the demand of each column, and no more
+      than `limit`. Integer masses must agree exactly, floats up to rounding.
     - `optimal`: the plan is `valid`, and `gap` is no larger than the rounding of costs and duals
       can explain, which proves it optimal; see [Checks][optimal].
     - `gap`: a bound on cost − optimum that the column duals prove; +inf where they prove none, see
@@ -89,6 +100,7 @@ def check_transport(
     place = current_place()
     problem = as_problem(cost, supply, demand, row_mask, col_mask, partial, place=place)
     unmatched = as_unmatched_cost(unmatched_cost, problem, place)
+    problem = with_limit(problem, limit, place)
     result = as_claim(result, problem, "`cost`", place)
     if place.native:
         return _check_batch(problem, unmatched, result, maximize=bool(maximize))
@@ -116,7 +128,7 @@ def as_claim(
         "mass": of_mass,
         "col_dual": (REAL, "real numbers"),
     }
-    if problem.moved is not None:
+    if problem.moved is not None or getattr(problem, "limit", None) is not None:
         kinds["row_dual"] = kinds["col_dual"]
     fields = {
         name: as_array(f"result.{name}", getattr(result, name), place, dtypes, f"be {words}")
@@ -147,6 +159,8 @@ def _check(
 def _check_batch(
     problem: TransportProblem, unmatched_cost: Array | None, result: Transport, *, maximize: bool
 ) -> TransportCheck:
+    if problem.limit is not None:
+        return check_limited(problem, unmatched_cost, result, maximize=maximize)
     one, batch = bind(_check_one, maximize=maximize), problem.cost.shape[:-2]
     return over_problems(one, batch, problem, unmatched_cost, result)
 

@@ -98,7 +98,7 @@ def check_plan(
 ) -> TransportCheck:
     """Checks one problem, whose costs are read through `costs`."""
     xp, (rows, cols) = module_of(result.rows), existing(problem)
-    entries, valid = _entries(result, problem.supply.size, problem.demand.size)
+    entries, valid = entries_of(result, problem.supply.size, problem.demand.size)
     own = costs.pairs(entries.i, entries.j)
     valid &= (~entries.used | xp.isfinite(own[0])).all()
     duals = _duals(problem, unmatched_cost, result, (rows, cols), maximize)
@@ -251,7 +251,7 @@ def _tight_above(
     return _Duals(v - v.max(where=cols, initial=-np.inf), u)
 
 
-def _entries(result: Transport, n: int, m: int) -> tuple[Entries, Bool[Array, ""]]:
+def entries_of(result: Transport, n: int, m: int) -> tuple[Entries, Bool[Array, ""]]:
     """The entries that are used, and whether all are valid: empty, or different pairs in range."""
     xp = module_of(result.rows)
     empty = (result.rows == -1) & (result.cols == -1) & (result.mass == 0)

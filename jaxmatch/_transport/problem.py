@@ -45,6 +45,8 @@ class TransportProblem(NamedTuple):
     moved: Num[Array, "..."] | None = None
     col_dual: Float[Array, "... m"] | None = None  # for a warm start
     origin: Origin | None = None  # None: no mass was given in a coarser dtype than `supply` has
+    # The most mass of each pair, see `jaxmatch._transport.limited`. None: no limits.
+    limit: Num[Array, "... n m"] | None = None
 
 
 def exclude_each_other(partial: ArrayLike | None, unmatched_cost: ArrayLike | None) -> None:

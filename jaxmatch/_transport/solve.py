@@ -29,6 +29,7 @@ from jaxmatch._transport.dummies import (
     without_dummies,
 )
 from jaxmatch._transport.equal_masses import may_be_equal, transport_on_cuda
+from jaxmatch._transport.limited import flows_in_jax, flows_on_host, solve_limited, with_limit
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import (
     TransportProblem,
@@ -45,6 +46,7 @@ def solve_transport(
     supply: ArrayLike,
     demand: ArrayLike,
     *,
+    limit: ArrayLike | None = None,
     maximize: bool = False,
     partial: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
@@ -55,9 +57,9 @@ def solve_transport(
 ) -> Transport:
     """Solve optimal transport problems exactly, inside or outside of `jax.jit`.
 
-    Moves the supply of the rows to the demand of the columns at the least total cost. It solves the
-    linear program without regularisation; the plan is basic, with at most n + m − 1 pairs. Leading
-    dimensions are batch, solved by one native call.
+    Moves the supply of the rows to the demand of the columns at the least total cost, without
+    regularisation. The plan is basic, with at most n + m − 1 pairs; with `limit` it may have more.
+    Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> cost = jnp.array([[0.0, 2.0, 5.0], [1.0, 0.0, 3.0]])
@@ -75,12 +77,12 @@ def solve_transport(
     - `supply`, `demand`: `[..., n]` and `[..., m]`, not negative. Sums of integers must agree.
       Sums of floats may differ by roundings of the coarser dtype, or 1e-6 of the sum; demands are
       then scaled.
+    - `limit`: broadcasts to `[..., n, m]`, the [most mass of each pair][transport-limits].
     - `maximize`: find the greatest total; −inf then forbids a pair. Inequalities of duals reverse.
     - `partial`: a scalar or `[...]`: move exactly this much mass. Sums may differ.
     - `unmatched_cost`: broadcasts to `[..., n]`, the cost of each unit of supply that is not moved.
       Demand may then stay unmet at no cost, and sums may differ. Not with `partial`.
-    - `row_mask`, `col_mask`: bool, broadcast to `[..., n]` and `[..., m]`. False: the row or column
-      does not exist.
+    - `row_mask`, `col_mask`: bool, to `[..., n]` and `[..., m]`. False: it does not exist.
     - `warm_start`: an earlier result, or column duals `[..., m]`, from which the search may begin.
     - `method`: `"auto"`, `"network_simplex"` or `"xla"`, see [Methods][transport-methods].
 
@@ -88,16 +90,15 @@ def solve_transport(
     (widened) dtype of supply and demand.
 
     **Status:** `OPTIMAL`, `INFEASIBLE`, `UNBALANCED` (`gap` is the difference), `INVALID_MASS`,
-    `INVALID_COST`, `OVERFLOW`; see [statuses][]. Only `res.raise_for_status()` raises an error.
+    `INVALID_COST`, `INVALID_CAPACITY` (a limit), `OVERFLOW`; see [statuses][].
 
-    **Gradient:** of `res.cost`: the plan (for costs), the supply that is not moved (for
-    `unmatched_cost`), and duals (for masses), see [Guarantees][gradients].
+    **Gradient:** of `res.cost`: the plan (for costs), supply that is not moved (`unmatched_cost`),
+    duals (masses), and negative reduced costs (limits), see [Guarantees][gradients].
 
     **Raises:** `ValueError` for shapes that do not fit and options that exclude each other,
     `TypeError` for other dtypes.
 
-    **Source:** Ahuja, Magnanti and Orlin, *Network Flows* (1993); more in
-    [Papers][papers-transport].
+    **Source:** Ahuja, Magnanti and Orlin (1993); more in [Papers][papers-transport].
     """
     check_name("method", method, METHODS)
     exclude_each_other(partial, unmatched_cost)
@@ -110,14 +111,21 @@ def solve_transport(
         partial=partial,
         warm_start=duals_of(warm_start),
         unmatched_cost=unmatched_cost,
+        limit=limit,
     )
     maximize = bool(maximize)
     options = ("transport", maximize, method)
     place = place_of(cost, *given, options=options, native=method != "xla")
     with place.precision():
-        problem = as_problem(cost, *given[:-1], place=place, symbolic=method != "xla")
-        unmatched = as_unmatched_cost(given[-1], problem, place)
-        if place.native:
+        *given, unmatched_cost, limit = given
+        problem = as_problem(cost, *given, place=place, symbolic=method != "xla")
+        unmatched = as_unmatched_cost(unmatched_cost, problem, place)
+        problem = with_limit(problem, limit, place)
+        if place.native and limit is not None:
+            res = solve_limited(
+                flows_on_host(method, wide=place.numpy), problem, unmatched, maximize=maximize
+            )
+        elif place.native:
             solve = bind(transport, maximize=maximize, platform="cpu")
             res = _with_dummies(solve, problem, unmatched, maximize=maximize, xp=place.xp)
         else:
@@ -151,6 +159,9 @@ def _solve(
         return res.replace(cost=envelope_value(res.cost, problem, res, value_jvp))
 
     def solve(problem: TransportProblem, unmatched_cost: Array | None) -> Transport:
+        if problem.limit is not None:
+            flows = flows_in_jax(method)
+            return solve_limited(flows, problem, unmatched_cost, maximize=maximize)
         return _with_dummies(balanced, problem, unmatched_cost, maximize=maximize)
 
     return over_batch_shards(solve, problem, unmatched_cost, core_dims=2)
