@@ -23,7 +23,7 @@ from jaxmatch._assignment.certificate import AssignmentCheck as AssignmentCheck
 from jaxmatch._assignment.check import check_assignment as check_assignment
 from jaxmatch._assignment.solve import linear_sum_assignment as linear_sum_assignment
 from jaxmatch._assignment.solve import solve_assignment as solve_assignment
-from jaxmatch._assignment_points.solve import check_assignment_points as check_assignment_points
+from jaxmatch._assignment_points.check import check_assignment_points as check_assignment_points
 from jaxmatch._assignment_points.solve import solve_assignment_points as solve_assignment_points
 from jaxmatch._bottleneck.check import check_bottleneck as check_bottleneck
 from jaxmatch._bottleneck.result import BottleneckAssignment as BottleneckAssignment

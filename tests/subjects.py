@@ -123,6 +123,12 @@ def points(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Argument
     return tuple((rng.integers(0, 200, (count, k, 2)) / 32).astype(dtype) for k in shape)
 
 
+def priced_points(rng: Rng, count: int, shape: tuple[int, int], dtype: str) -> Arguments:
+    """Points that may stay unmatched, each at a cost."""
+    sides = [numbers(rng, (count, k), dtype, 10) for k in shape]
+    return *points(rng, count, shape, dtype), *sides
+
+
 def masses(rng: Rng, count: int, shape: tuple[int, int]) -> Arguments:
     """Integers, with one sum."""
     n, m = shape
@@ -292,6 +298,16 @@ def of_near_points(x: Any, y: Any) -> float:
     return float(found)
 
 
+def of_most_near_points(x: Any, y: Any) -> float:
+    cost = distances(x, y, "sqeuclidean")
+    return of_most_pairs(np.where(cost <= FEW["radius"] ** 2, cost, np.inf))
+
+
+def of_near_points_of_both_sides(x: Any, y: Any, of_row: Any, of_col: Any) -> float:
+    cost = distances(x, y, "sqeuclidean")
+    return of_both_gates(np.where(cost <= RADIUS**2, cost, 2.0**20), of_row, of_col)
+
+
 def of_bottleneck(cost: Any) -> float:
     """The least value of which the costs up to it have a full matching."""
     values = np.unique(np.asarray(cost).astype(float))
@@ -435,6 +451,7 @@ MINIMA = {"row_capacity": 2, "col_capacity": 3, "col_minimum": 1}
 UNMATCHED = ("unmatched_cost", "unmatched_col_cost")
 LIMITED = ("limit", "unmatched_cost")
 FLOW_METHODS = ("auto", "network_simplex", "cost_scaling", "xla")
+FEW: dict[str, Any] = {"radius": 1.75, "cardinality": "maximum"}
 NEAR = {"radius": RADIUS, "unmatched_cost": 10.0}
 WIDE = ("float32", "float64", "int32", "int64")
 FLOATS = ("float32", "float64")
@@ -469,6 +486,17 @@ SUBJECTS = {
         partial(jm.solve_assignment_points, **NEAR), points, of_near_points,
         partial(jm.check_assignment_points, **NEAR),
         methods=("auto",), dtypes=FLOATS, numbers=(0, 1), alone=True,
+    ),
+    "most points within a radius": Subject(
+        partial(jm.solve_assignment_points, **FEW), points, of_most_near_points,
+        partial(jm.check_assignment_points, **FEW),
+        dtypes=FLOATS, numbers=(0, 1), alone=True,
+    ),
+    "points of both sides within a radius": Subject(
+        gated(partial(jm.solve_assignment_points, radius=RADIUS), 2, *UNMATCHED), priced_points,
+        of_near_points_of_both_sides,
+        gated(partial(jm.check_assignment_points, radius=RADIUS), 2, *UNMATCHED),
+        dtypes=FLOATS, numbers=(0, 1, 2, 3), alone=True,
     ),
     "capacities": Subject(
         solve_capacities, dense, lambda c: least(np.repeat(c, 2, -1)), check_capacities

@@ -75,6 +75,31 @@ def check_near_on_host(problem: NearProblem, result: Assignment, *, metric: str)
     return bound.verify(reduce, col4row, result.row4col, given, blocks)
 
 
+def pairs_and_own(
+    problem: NearProblem, col4row: OnHost, metric: str
+) -> tuple[OnHost, OnHost, OnHost, bool]:
+    """Rows, columns and costs of all pairs, and whether points and radius make sense.
+
+    They are the pairs that exist regardless of rounding, then those of the result that may exist.
+    """
+    x: Any = problem.x
+    y: Any = problem.y
+    radius = float(problem.radius)
+    there = []
+    sound = radius >= 0
+    for p, mask in ((x, problem.row_mask), (y, problem.col_mask)):
+        finite: Any = np.isfinite(p).all(-1)
+        exists: Any = np.ones(len(p), bool) if mask is None else mask
+        sound &= bool((finite | ~exists).all())
+        there.append(finite & exists & bool(radius >= 0))
+    within = _Range(metric, radius, x.dtype, problem.radius.dtype)
+    own = _own_costs(within, x, y, (there[0], there[1]), col4row)
+    mine = np.flatnonzero(np.isfinite(own))
+    found = [*_near_pairs(within, x, y, *there), Pairs(mine, col4row[mine], own[mine])]
+    row, col, cost = (np.concatenate(k) for k in zip(*found, strict=True))
+    return row, col, cost.astype(x.dtype), sound
+
+
 def _lower(least: OnHost, rest: OnHost, near: Pairs, v: OnHost) -> None:
     """Lowers `least` + `rest`, each row's minimum of cost − v_j, to include the pairs `near`.
 

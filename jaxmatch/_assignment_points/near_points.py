@@ -11,10 +11,9 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment.certificate import AssignmentCheck
-from jaxmatch._assignment.methods import METHODS
 from jaxmatch._assignment.partition import Partition
-from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment.sharded_check import check_shards
+from jaxmatch._assignment_points.near_both import as_sparse, by_matrix
 from jaxmatch._assignment_points.near_pairs import near_graph, room_for
 from jaxmatch._assignment_points.near_problem import NearProblem
 from jaxmatch._common.distances import distances, recomputed
@@ -34,40 +33,44 @@ NEAR_METHODS = ("auto", "xla")
 
 
 def solve_near(
-    problem: NearProblem, *, metric: str, method: str, max_pairs: int | None
+    problem: NearProblem, *, metric: str, method: str, max_pairs: int | None, cardinality: str
 ) -> Assignment:
     """`solve_assignment_points` with a radius."""
     room = 1
     if method == "auto":
         most = len(problem.x) * len(problem.y)
         room = min(max_pairs or room_for(problem, metric), most)
-    return _solve(problem, metric=metric, method=method, room=room)
+    options = {"metric": metric, "method": method, "cardinality": cardinality}
+    return _solve(problem, **options, room=room)
 
 
 def near_on_host(problem: NearProblem, metric: str) -> Assignment:
     """Solves a problem of NumPy or JAX arrays by the native solver for CPUs."""
-    x, y, radius, *optional = problem
-    names = ("row_mask", "col_mask", "unmatched_cost")
-    given: dict[str, Any] = dict(zip(names, optional, strict=True))
+    given: dict[str, Any] = problem._asdict()
+    x, y, radius = (given.pop(name) for name in ("x", "y", "radius"))
+    assert given.pop("unmatched_col_cost") is None
     return near_assignment(x, y, radius, metric=metric, **given)
 
 
-@compiled(static_argnames=("metric", "method", "room"))
-def _solve(problem: NearProblem, *, metric: str, method: str, room: int) -> Assignment:
-    twin = partial(_by_matrix, metric=metric)
+@compiled(static_argnames=("metric", "method", "cardinality", "room"))
+def _solve(
+    problem: NearProblem, *, metric: str, method: str, cardinality: str, room: int
+) -> Assignment:
+    twin = partial(_by_matrix, metric=metric, cardinality=cardinality)
+    cpu: Any = partial(near_on_host, metric=metric)
+    if cardinality == "maximum" or problem.unmatched_col_cost is not None:
+        cpu = None  # the native solver does not know these options
     # The kernels need at least one coordinate.
-    cuda = partial(_by_pairs, metric=metric, room=room) if problem.x.shape[-1] else None
-    solver = (
-        twin
-        if method == "xla"
-        else partial(by_platform, twin, cpu=partial(near_on_host, metric=metric), cuda=cuda)
-    )
+    cuda: Any = None
+    if problem.x.shape[-1] and cardinality == "full":
+        cuda = partial(_by_pairs, metric=metric, room=room)
+    solver = twin if method == "xla" else partial(by_platform, twin, cpu=cpu, cuda=cuda)
     res = apart(solver)(problem)
     jvp = partial(_value_jvp, metric)
     return res.replace(cost=envelope_value(res.cost, problem, res, jvp))
 
 
-def _gated(
+def gated(
     problem: NearProblem, x: Array, metric: str, col4row: Int[Array, " n"] | None = None
 ) -> Float[Array, "n m"]:
     """The costs of some rows against all columns: +inf beyond the radius, NaN if invalid.
@@ -92,7 +95,8 @@ def _gated(
         undecided = jnp.abs(apart - most) <= (2 * dims + 6) * jnp.finfo(real).eps * unit
         matched = jnp.arange(len(problem.y), dtype=jnp.int32)[None] == col4row[:, None]
         far = jnp.where(undecided, ~matched, far)
-    valid = jnp.isfinite(x).all(-1)[:, None] & jnp.isfinite(problem.y).all(-1)[None] & (most >= 0)
+    valid = jnp.isfinite(x).all(-1)[:, None] & jnp.isfinite(problem.y).all(-1)[None]
+    valid &= problem.radius >= 0  # a square hides the sign
     return jnp.where(valid, jnp.where(far, jnp.inf, cost), jnp.nan).astype(x.dtype)
 
 
@@ -103,15 +107,13 @@ def _scale_of(radius: Float[Array, ""]) -> Float[Array, ""]:
     return jnp.ldexp(jnp.ones_like(radius), exponent)
 
 
-def _by_matrix(problem: NearProblem, *, metric: str) -> Assignment:
-    cost = _gated(problem, problem.x, metric)
-    dense = AssignmentProblem(cost, *problem[3:5], problem.unmatched_cost)
-    return METHODS["auto"](dense, maximize=False)
+def _by_matrix(problem: NearProblem, *, metric: str, cardinality: str) -> Assignment:
+    return by_matrix(problem, gated(problem, problem.x, metric), cardinality)
 
 
 def _by_pairs(problem: NearProblem, *, metric: str, room: int) -> Assignment:
     graph, cost, fits = near_graph(problem, metric=metric, room=room)
-    sparse = SparseProblem(cost, problem.row_mask, problem.col_mask, problem.unmatched_cost)
+    sparse = as_sparse(problem, cost)
     # A batch of one problem: without batch dimensions, the graph would count as shared by all
     # problems of a `vmap`.
     graph, sparse = jax.tree.map(lambda a: a[None], (graph, sparse))
@@ -156,12 +158,14 @@ def _value_jvp(
 
     points = problem.x, problem.y
     dot = jax.jvp(total, points, instantiated((tangents.x, tangents.y), points))[1]
-    price = tangents.unmatched_cost
-    if price is None or is_constant(price):
-        return dot
-    rows = True if problem.row_mask is None else problem.row_mask
-    left = solved & (res.col4row < 0) & rows
-    return dot + jnp.where(left, price, 0).sum().astype(dot.dtype)
+    for price, pairs, mask in (
+        (tangents.unmatched_cost, res.col4row, problem.row_mask),
+        (tangents.unmatched_col_cost, res.row4col, problem.col_mask),
+    ):
+        if price is not None and not is_constant(price):
+            left = solved & (pairs < 0) & (True if mask is None else mask)
+            dot += jnp.where(left, price, 0).sum().astype(dot.dtype)
+    return dot
 
 
 @compiled(static_argnames=("metric",))
@@ -171,7 +175,7 @@ def check_near(problem: NearProblem, result: Assignment, *, metric: str) -> Assi
 
     def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
         x, col4row = (lax.dynamic_slice_in_dim(a, first, count) for a in points)
-        return _gated(problem, x, metric, col4row)
+        return gated(problem, x, metric, col4row)
 
     return check_shards(
         rows_of,

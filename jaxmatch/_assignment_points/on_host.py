@@ -12,21 +12,33 @@ import numpy as np
 from jaxmatch._assignment import native_large
 from jaxmatch._assignment_points import levels
 from jaxmatch._assignment_points.native import points_assignment
+from jaxmatch._assignment_points.near_both import by_edges_on_host
 from jaxmatch._assignment_points.near_points import near_on_host
 from jaxmatch._assignment_points.near_problem import as_near_problem
-from jaxmatch._common.arguments import as_count
+from jaxmatch._common.arguments import as_count, check_name
 from jaxmatch._common.distances import Metric, as_point_sets, directions
 from jaxmatch._common.given import all_given, as_given
 from jaxmatch._common.place import BY_JAX, NEVER_COMPILED, Place, place_of
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
+from jaxmatch._sparse_assignment.problem import CARDINALITIES
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_NEAR = frozenset(
-    ["metric", "radius", "unmatched_cost", "row_mask", "col_mask", "method", "max_pairs"]
+    [
+        "metric",
+        "radius",
+        "unmatched_cost",
+        "unmatched_col_cost",
+        "cardinality",
+        "row_mask",
+        "col_mask",
+        "method",
+        "max_pairs",
+    ]
 )
 _OF_LEVELS = frozenset(["metric", "method"])
 
@@ -69,6 +81,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     """The options that differ from their defaults."""
 
     def is_default(name: str, x: Any) -> bool:
+        if name == "cardinality":  # without a radius all pairs exist
+            return x == "full" or (x == "maximum" and options.get("radius") is None)
         is_false = isinstance(x, bool | np.bool_) and not x
         return name not in ("metric", "method") and (x is None or is_false)
 
@@ -93,22 +107,36 @@ def _solve_near(
     col_mask: ArrayLike | None = None,
     method: str = "auto",
     max_pairs: int | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
+    cardinality: str = "full",
 ) -> Assignment | None:
     """Like `solve_assignment_points`, but returns None where JAX must solve the problem."""
     del method
+    check_name("cardinality", cardinality, CARDINALITIES)
     given = all_given(
-        radius=radius, unmatched_cost=unmatched_cost, row_mask=row_mask, col_mask=col_mask
+        radius=radius,
+        unmatched_cost=unmatched_cost,
+        row_mask=row_mask,
+        col_mask=col_mask,
+        unmatched_col_cost=unmatched_col_cost,
     )
+    by_edges = cardinality == "maximum" or unmatched_col_cost is not None
     x, y = as_given("x", x), as_given("y", y)
-    place = place_of(x, y, *given, options=("near", metric))
+    # A program stores the matrix of all pairs, so no number of calls compiles one.
+    options = NEVER_COMPILED if by_edges else ("near", metric)
+    place = place_of(x, y, *given, options=options)
     if not place.native:
         return None
     if max_pairs is not None:
         as_count("max_pairs", max_pairs)
     with place.precision():
         rows, cols = as_directed_sets(x, y, metric, place)
-        problem = as_near_problem(rows, cols, *given, place=place)
-        return place.bring_home(near_on_host(problem, metric))
+        problem = as_near_problem(rows, cols, *given, cardinality=cardinality, place=place)
+        if not by_edges:
+            return place.bring_home(near_on_host(problem, metric))
+        problem = jax.tree.map(np.asarray, problem)
+        with np.errstate(all="ignore"):
+            return place.bring_home(by_edges_on_host(problem, metric, cardinality))
 
 
 @unchecked

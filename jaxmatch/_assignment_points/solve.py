@@ -4,52 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
 from jaxmatch._assignment import native_large, native_sharded
-from jaxmatch._assignment.certificate import AssignmentCheck
 from jaxmatch._assignment.methods import method_with_limit
-from jaxmatch._assignment.partition import Partition, partition_of
+from jaxmatch._assignment.partition import Partition
 from jaxmatch._assignment.sharded import (
     ShardedCosts,
     check_partition,
     solve_and_gather,
     solve_shards,
 )
-from jaxmatch._assignment.sharded_check import check_shards
 from jaxmatch._assignment_points import as_matrix, levels, native
+from jaxmatch._assignment_points.arguments import as_point_problem, refuse_with_radius
 from jaxmatch._assignment_points.gradient import value_jvp
-from jaxmatch._assignment_points.near_check import check_near_on_host
 from jaxmatch._assignment_points.near_points import (
     NEAR_METHODS,
-    check_near,
     solve_near,
 )
 from jaxmatch._assignment_points.near_problem import as_near_problem
-from jaxmatch._assignment_points.on_host import as_directed_sets, levels_on_host, radius_on_host
-from jaxmatch._common.arguments import as_assignment, as_count, as_seconds, check_name
-from jaxmatch._common.blocks import rows_from
+from jaxmatch._assignment_points.on_host import levels_on_host, radius_on_host
+from jaxmatch._common.arguments import as_count, as_seconds, check_name
 from jaxmatch._common.cost_arguments import as_mask
-from jaxmatch._common.distances import Metric, distances, recomputed
+from jaxmatch._common.distances import Metric, distances
 from jaxmatch._common.gradient import envelope_value
 from jaxmatch._common.place import (
-    BY_JAX,
-    Place,
-    current_place,
     in_full_precision,
     is_on_cpu,
 )
-from jaxmatch._common.proof import constant, proof_float
 from jaxmatch._common.result import Assignment
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Float
 from jaxmatch._ffi.repeated import repeated
 from jaxmatch._ffi.sizes import most
 from jaxmatch._library.libraries import has_cpu_library
+from jaxmatch._sparse_assignment.problem import CARDINALITIES
 
 
 _JV, _LEVELS = "jonker_volgenant", levels.NAME
@@ -60,6 +53,8 @@ _JV, _LEVELS = "jonker_volgenant", levels.NAME
 # Measured for 2 to 128 dimensions and 1000 to 10,000 points.
 _COORDINATES_OF_A_SIDE = 15_000
 
+_PRICES = ("unmatched_cost", "unmatched_col_cost")
+
 Solver: TypeAlias = Callable[..., Assignment]
 
 
@@ -67,7 +62,7 @@ Solver: TypeAlias = Callable[..., Assignment]
 @repeated("radius")
 @unchecked
 @radius_on_host
-@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost")
+@in_full_precision("x", "y", "row_mask", "col_mask", "radius", *_PRICES)
 def solve_assignment_points(
     x: ArrayLike,
     y: ArrayLike,
@@ -82,6 +77,8 @@ def solve_assignment_points(
     col_axis: str | None = None,
     radius: ArrayLike | None = None,
     unmatched_cost: ArrayLike | None = None,
+    unmatched_col_cost: ArrayLike | None = None,
+    cardinality: Literal["full", "maximum"] = "full",
     max_pairs: int | None = None,
 ) -> Assignment:
     """Solve one linear assignment problem between points, without a cost matrix.
@@ -104,11 +101,12 @@ def solve_assignment_points(
     - `metric`: `"sqeuclidean"`, `"euclidean"`, `"l1"` or `"cosine"`.
     - `maximize`, `row_mask`, `col_mask`, `time_limit`: as in `solve_assignment`.
     - `method`: `"auto"`, or a name of [Methods][point-methods].
-    - `row_axis`, `col_axis`: the mesh axis over which the points of `x`, or of `y`, are sharded;
-      by `"levels"` they are gathered.
+    - `row_axis`, `col_axis`: the mesh axis over which points are sharded, see Methods.
     - `radius`: only pairs within this distance exist. For `"sqeuclidean"` the radius is a Euclidean
       distance, but costs and `unmatched_cost` are squared.
-    - `unmatched_cost`: with a radius, a number or `[n]`: the cost of leaving a row unmatched.
+    - `unmatched_cost`, `unmatched_col_cost`: with a radius, a number, or `[n]` and `[m]`: the cost
+      of leaving a row or a column unmatched, see [Methods][point-methods].
+    - `cardinality`: `"maximum"` makes as many pairs within the radius as possible, at least cost.
     - `max_pairs`: with a radius and traced points on a GPU, the number of pairs to make room for.
 
     **Returns:** an [`Assignment`][jaxmatch.Assignment], verified by `check_assignment_points`.
@@ -133,13 +131,17 @@ def solve_assignment_points(
     if time_limit is not None:
         time_limit = as_seconds("time_limit", time_limit)
         method = method_with_limit(method, False)
-    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis)
-    if radius is not None or unmatched_cost is not None:
-        _refuse_with_radius(others, radius, maximize)
+    rows, cols, partition = as_point_problem(x, y, metric, row_axis, col_axis)
+    check_name("cardinality", cardinality, CARDINALITIES)
+    prices = (unmatched_cost, unmatched_col_cost)
+    if radius is not None or any(x is not None for x in prices):
+        refuse_with_radius(others, radius, maximize)
         check_name("method", method, NEAR_METHODS)
-        problem = as_near_problem(rows, cols, radius, unmatched_cost, row_mask, col_mask)
+        given = (radius, unmatched_cost, row_mask, col_mask, unmatched_col_cost)
+        problem = as_near_problem(rows, cols, *given, cardinality=cardinality)
         room = None if max_pairs is None else as_count("max_pairs", max_pairs)
-        return solve_near(problem, metric=metric, method=method, max_pairs=room)
+        how = {"metric": metric, "method": method, "cardinality": cardinality}
+        return solve_near(problem, **how, max_pairs=room)
     if max_pairs is not None:
         raise ValueError("`max_pairs` goes with a `radius`; leave it out.")
     n, m = partition.global_shape(len(rows), len(cols))
@@ -173,137 +175,6 @@ def solve_assignment_points(
         method=method,
         time_limit=time_limit,
     )
-
-
-@unchecked
-@in_full_precision("x", "y", "row_mask", "col_mask", "radius", "unmatched_cost", on_host=True)
-def check_assignment_points(
-    x: ArrayLike,
-    y: ArrayLike,
-    result: Assignment,
-    *,
-    metric: Metric = "sqeuclidean",
-    maximize: bool = False,
-    row_mask: ArrayLike | None = None,
-    col_mask: ArrayLike | None = None,
-    row_axis: str | None = None,
-    col_axis: str | None = None,
-    radius: ArrayLike | None = None,
-    unmatched_cost: ArrayLike | None = None,
-) -> AssignmentCheck:
-    """Verify a result of [`solve_assignment_points`][jaxmatch.solve_assignment_points].
-
-    >>> import jax, jax.numpy as jnp, jaxmatch as jm
-    >>> x = jax.random.uniform(jax.random.key(0), (300, 2))
-    >>> y = jax.random.uniform(jax.random.key(1), (300, 2))
-    >>> check = jm.check_assignment_points(x, y, jm.solve_assignment_points(x, y))
-    >>> bool(check.valid), bool(check.optimal)
-    (True, True)
-
-    **Arguments:**
-
-    - `x`, `y`, `metric`, `maximize`, masks, axes, `radius`, `unmatched_cost`: as they were
-      passed to the solver.
-    - `result`: the solver's result, read as by `check_assignment`.
-
-    **Returns:** an [`AssignmentCheck`][jaxmatch.AssignmentCheck] with the same bound as
-    [`check_assignment`][jaxmatch.check_assignment]. Distances are computed anew and rounded to the
-    dtype of the points. The computation is in float64 with `jax_enable_x64`, for 64-bit NumPy
-    arrays, and outside of a trace on one CPU device; elsewhere it is in float32. Distances may
-    differ from those of the solver by a few roundings and increase the gap; `optimal` allows for
-    this. With a radius, a pair whose distance is within rounding of the radius exists if it is
-    matched, see [Checks][check-assignment].
-
-    **Time and memory:** one pass over all pairs, in blocks of 4 million pairs. With a radius,
-    outside of a trace on the CPU, only pairs within the radius are read. Each device reads its own
-    shard of points.
-
-    **Raises:** as the solver, and `ValueError` for results of other shapes.
-    """
-    axes = {"row_axis": row_axis, "col_axis": col_axis}
-    place, near = current_place(), radius is not None or unmatched_cost is not None
-    rows, cols, partition = _as_problem(x, y, metric, row_axis, col_axis, place)
-    if near:
-        _refuse_with_radius(axes, radius, maximize)
-        given = (radius, unmatched_cost, row_mask, col_mask)
-        problem = as_near_problem(rows, cols, *given, place=place)
-        result = as_assignment(result, (len(rows),), (len(cols),), "`x` and `y`", place)
-        check = check_near_on_host if place.native else check_near
-        return check(problem, result, metric=metric)
-    n, m = partition.global_shape(len(rows), len(cols))
-    masks = (
-        as_mask("row_mask", row_mask, (n,), place),
-        as_mask("col_mask", col_mask, (m,), place),
-    )
-    result = as_assignment(result, (n,), (m,), "`x` and `y`", place)
-    return (_check if place.native else _check_compiled)(
-        *constant((rows, cols)),
-        result,
-        *masks,
-        partition=partition,
-        metric=metric,
-        maximize=bool(maximize),
-    )
-
-
-def _check(
-    x: Array,
-    y: Array,
-    result: Assignment,
-    row_mask: Array | None,
-    col_mask: Array | None,
-    *,
-    partition: Partition,
-    metric: str,
-    maximize: bool,
-) -> AssignmentCheck:
-    def rows_of(points: tuple[Array, ...], first: Array, count: int) -> Array:
-        mine, others = points if partition.rows else points[::-1]
-        block = rows_from(mine, first, count)
-        near, far = (p.astype(proof_float(p)) for p in (block[:, None], others[None]))
-        return distances(near, far, metric).astype(x.dtype)
-
-    points, specs = (x, y), (PartitionSpec(partition.axis), PartitionSpec())
-    return check_shards(
-        rows_of,
-        points if partition.rows else points[::-1],
-        specs,
-        (row_mask, col_mask),
-        result,
-        sides=partition.global_shape(len(x), len(y)),
-        dtype=x.dtype,
-        partition=partition,
-        maximize=maximize,
-        recomputed=recomputed(x.shape[-1], metric),
-    )
-
-
-_check_compiled = compiled(static_argnames=("partition", "metric", "maximize"))(_check)
-
-
-def _refuse_with_radius(others: dict[str, Any], radius: ArrayLike | None, maximize: bool) -> None:
-    beside = "`unmatched_cost` of points" if radius is None else "`radius`"
-    given = others | {"maximize": maximize or None}
-    for name, x in given.items():
-        if x is not None:
-            raise ValueError(f"`{name}` does not go with {beside}; leave one of them out.")
-
-
-def _as_problem(
-    x: ArrayLike,
-    y: ArrayLike,
-    metric: str,
-    row_axis: str | None,
-    col_axis: str | None,
-    place: Place = BY_JAX,
-) -> tuple[Float[Array, "n d"], Float[Array, "m d"], Partition]:
-    """Points of one dtype (unit vectors for the cosine), and their partition."""
-    rows, cols = as_directed_sets(x, y, metric, place)
-    if row_axis is None and col_axis is None:
-        partition = Partition(None, True, None)
-    else:
-        partition = partition_of(rows if row_axis is not None else cols, row_axis, col_axis)
-    return rows, cols, partition
 
 
 @compiled(static_argnames=("partition", "metric", "maximize", "method", "time_limit"))

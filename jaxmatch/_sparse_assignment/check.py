@@ -10,6 +10,7 @@ float, such as `u`, and a rest, such as `u_rest`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -43,6 +44,7 @@ from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.switches import compiled, unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Bool, Int, Num
 from jaxmatch._matching.graph import BipartiteGraph
+from jaxmatch._sparse_assignment.check_edges import existing_edges
 from jaxmatch._sparse_assignment.problem import (
     CARDINALITIES,
     SparseProblem,
@@ -154,16 +156,25 @@ def _check_batch(
     maximize: bool,
     cardinality: str,
 ) -> AssignmentCheck:
-    check = _check_maximum if cardinality == "maximum" else _check_full
-    one: Any = partial(check, maximize=maximize)
+    one: Any = partial(check_of_cardinality(cardinality), maximize=maximize)
     batch = problem.cost.shape[:-1]
     if graph.batch_shape:
         return over_problems(one, batch, graph, problem, result)
     return over_problems(partial(one, graph), batch, problem, result)
 
 
+def check_of_cardinality(cardinality: str) -> Callable[..., AssignmentCheck]:
+    """The check of one problem. `recomputed` is that of `DualBound`, for costs of points."""
+    return _check_maximum if cardinality == "maximum" else _check_full
+
+
 def _check_maximum(
-    graph: BipartiteGraph, problem: SparseProblem, result: Assignment, *, maximize: bool
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    result: Assignment,
+    *,
+    maximize: bool,
+    recomputed: tuple[float, float] = (1, 0),
 ) -> AssignmentCheck:
     """Proves the number of pairs by a vertex cover, and the cost by the duals.
 
@@ -191,6 +202,7 @@ def _check_maximum(
                 col4row=xp.where(of_rows, col4row, -1), row4col=xp.where(of_cols, row4col, -1)
             ),
             maximize=maximize,
+            recomputed=recomputed,
         )
 
     one, other = part(in_rows, ~in_cols), part(~in_rows, in_cols)
@@ -256,7 +268,12 @@ def _cover(
 
 
 def _check_full(
-    graph: BipartiteGraph, problem: SparseProblem, result: Assignment, *, maximize: bool
+    graph: BipartiteGraph,
+    problem: SparseProblem,
+    result: Assignment,
+    *,
+    maximize: bool,
+    recomputed: tuple[float, float] = (1, 0),
 ) -> AssignmentCheck:
     (n, m), xp, real = graph.shape, module_of(problem.cost), proof_float(problem.cost)
     col4row, row4col = result.col4row, result.row4col
@@ -320,7 +337,9 @@ def _check_full(
     chosen = xp.where(rows, xp.abs(chosen), 0).sum() + xp.where(cols & ~used, xp.abs(s), 0).sum()
     duals = xp.where(rows, xp.abs(v_of_pair) + xp.abs(u), 0).sum()
     rounding = TOLERANCE * spacing(result.col_dual.dtype, real)
-    tolerance = _SMALL_PART * chosen + rounding * (chosen + duals)
+    times, more = recomputed
+    chosen += more * matched.astype(real).sum()
+    tolerance = times * (_SMALL_PART * chosen + rounding * (chosen + duals))
     whole = jnp.issubdtype(problem.cost.dtype, jnp.integer)
     for x in (problem.unmatched_cost, problem.unmatched_col_cost):
         whole = whole and (x is None or jnp.issubdtype(x.dtype, jnp.integer))
@@ -328,33 +347,6 @@ def _check_full(
         gap, tolerance = xp.floor(gap), xp.zeros_like(tolerance)
     optimal, bound = judged(gap, tolerance)
     return AssignmentCheck(valid=valid, optimal=optimal, gap=bound)
-
-
-def existing_edges(
-    graph: BipartiteGraph, rows: Bool[Array, " n"], cols: Bool[Array, " m"]
-) -> tuple[Bool[Array, ""], Int[Array, " e"], Int[Array, " e"], Bool[Array, " e"]]:
-    """Whether the graph is consistent, the row and column of each edge, and which edges exist.
-
-    Padding and edges at masked rows or columns do not exist.
-    """
-    (n, m), ptr, ind = graph.shape, graph.row_ptr, graph.col_ind
-    xp = module_of(ind)
-    used = xp.arange(ind.size, dtype=np.int32) < ptr[-1]
-    sane = (ptr[0] == 0) & (ptr[:-1] <= ptr[1:]).all() & (ptr[-1] <= ind.size)
-    sane &= ~(used & ((ind < 0) | (ind >= m))).any()
-    if 0 in (n, m, ind.size):
-        none = ind[:0]
-        return sane, none, none, none > 0
-    # In an inconsistent graph the degrees may be any numbers, so 0 replaces all of them.
-    degrees = xp.where(sane, ptr[1:] - ptr[:-1], 0)
-    each = xp.arange(n, dtype=np.int32)
-    if xp is np:
-        ends = np.repeat(each, degrees)
-        row: Any = np.concatenate([ends, np.full(ind.size - ends.size, n - 1, np.int32)])
-    else:
-        row = jnp.repeat(each, degrees, total_repeat_length=ind.size)
-    col = ind.clip(0, m - 1)
-    return sane, row, col, sane & used & rows[row] & cols[col]
 
 
 def _prices(

@@ -30,7 +30,7 @@ from jaxmatch._min_cost_flow.check import proved
 from jaxmatch._min_cost_flow.check_flow import CheckEdges
 from jaxmatch._min_cost_flow.problem import MinCostProblem, forgiven_to
 from jaxmatch._min_cost_flow.result import MinimumCostFlow
-from jaxmatch._sparse_assignment.check import existing_edges
+from jaxmatch._sparse_assignment.check_edges import existing_edges
 from jaxmatch._sparse_transport.problem import SparseTransportProblem, as_problem, settled
 from jaxmatch._sparse_transport.result import SparseTransport, SparseTransportCheck
 from jaxmatch._transport.problem import exclude_each_other
