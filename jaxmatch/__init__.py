@@ -46,6 +46,7 @@ from jaxmatch._flow.network import FlowNetwork as FlowNetwork
 from jaxmatch._flow.solve import maximum_flow as maximum_flow
 from jaxmatch._flow.solve import minimum_cut as minimum_cut
 from jaxmatch._grid_cut.check import check_grid_cut as check_grid_cut
+from jaxmatch._grid_cut.result import GridCut as GridCut
 from jaxmatch._grid_cut.solve import grid_cut as grid_cut
 from jaxmatch._k_best.check import KBestCheck as KBestCheck
 from jaxmatch._k_best.check import check_k_best as check_k_best
@@ -96,6 +97,7 @@ __all__ = [
     "FlowCheck",
     "FlowNetwork",
     "FlowOptions",
+    "GridCut",
     "KBestAssignments",
     "KBestCheck",
     "Matching",

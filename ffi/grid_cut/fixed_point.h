@@ -128,6 +128,8 @@ class GridUnits {
     return units;
   }
 
+  // A unit is 2^exponent(). On the host only.
+  int32_t exponent() const { return -(std::ilogb(up_.half) + std::ilogb(up_.rest)); }
   // The number of units that a capacity above the bound counts as.
   JAXMATCH_HOST_DEVICE int64_t beyond() const { return beyond_; }
   JAXMATCH_HOST_DEVICE bool is_beyond(double capacity) const { return capacity > limit_; }

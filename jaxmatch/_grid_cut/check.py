@@ -80,6 +80,7 @@ def check_grid_cut(
     rank = len(_DIRECTIONS[connectivity][0])
     batch, grid = source.shape[:-rank], source.shape[-rank:]
     require("cut", cut, MinimumCut, ADVICE)
+    cut = MinimumCut(cut.value, cut.source_side, cut.status)
     beside = "the capacities"
     shapes = {"value": batch, "source_side": (*batch, *grid)}
     cut = as_result(cut, MinimumCut, shapes, beside, "", "cut", place)

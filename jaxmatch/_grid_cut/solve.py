@@ -26,6 +26,7 @@ from jaxmatch._ffi.repeated import repeated
 from jaxmatch._grid_cut import native
 from jaxmatch._grid_cut import xla as _xla_grid_cut
 from jaxmatch._grid_cut.directions import CONNECTIVITIES, rank_of, steps
+from jaxmatch._grid_cut.result import GridCut, Start, as_start, require_start
 
 
 _METHODS = {
@@ -46,14 +47,15 @@ def grid_cut(
     connectivity: int | None = None,
     method: str = "auto",
     nearest: Literal["source", "sink"] = "source",
+    warm_start: GridCut | None = None,
+    return_flow: bool = False,
 ) -> MinimumCut:
     """Find minimum cuts of images and volumes, inside or outside of `jax.jit`.
 
     Puts each cell (a pixel or voxel) on the source side or the sink side such that the total cost
     is smallest. A cell on the sink side costs its `source_capacity`, and a cell on the source side
     its `sink_capacity`. Two neighbours on different sides cost the `pairwise` capacity of the arc
-    from the source side to the sink side. Any further leading dimensions are batch, solved by one
-    native call.
+    from the source side to the sink side. Leading dimensions are batch, solved by one native call.
 
     >>> import jax, jax.numpy as jnp, jaxmatch as jm
     >>> image = jnp.array([[9, 8, 1], [9, 2, 1]])
@@ -77,12 +79,13 @@ def grid_cut(
       [Methods][grid-cut-methods].
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest cells on the
       source side and `"sink"` the one with the most; both are unique.
+    - `warm_start`: an earlier [`GridCut`][jaxmatch.GridCut]; see [Warm starts][grid-warm-starts].
 
     **Returns:** a [`MinimumCut`][jaxmatch.MinimumCut], verified by
-    [`check_grid_cut`][jaxmatch.check_grid_cut].
+    [`check_grid_cut`][jaxmatch.check_grid_cut]; a `GridCut` with `return_flow` or a warm start.
 
-    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. If there is no finite
-    cut, the value is +inf.
+    **Status:** `OPTIMAL`, `INVALID_CAPACITY`, `OVERFLOW`; see [statuses][]. Without a finite cut,
+    the value is +inf.
 
     **Exact:** integers; floats in fixed point, see [Guarantees][exact].
 
@@ -97,23 +100,24 @@ def grid_cut(
     check_name("method", method, _METHODS)
     check_name("nearest", nearest, ("source", "sink"))
     reverse = nearest == "sink"
+    require_start(warm_start)
+    warm = return_flow or warm_start is not None
     capacities = (
         as_given("source_capacity", source_capacity),
         as_given("sink_capacity", sink_capacity),
         as_given("pairwise", pairwise),
     )
+    given = () if warm_start is None else (warm_start.flow, warm_start.unit)
     solver = _METHODS[method].cpu
-    options = (connectivity, method, nearest)
-    place = place_of(*capacities, options=options, native=solver is not None)
+    options = (connectivity, method, nearest, warm)
+    place = place_of(*capacities, *given, options=options, native=solver is not None)
     with place.precision():
         arrays = as_capacities(*capacities, connectivity, place)
+        start = as_start(warm_start, arrays[0], connectivity, place) if warm else None
+        how: dict[str, Any] = {"connectivity": connectivity, "reverse": reverse}
         if place.native and solver is not None:
-            arrays = _reversed(*arrays, connectivity) if reverse else arrays
-            cut = native.grid_cut(*arrays, connectivity=connectivity, method=solver, platform="cpu")
-            cut = MinimumCut(*cut)
-            return place.bring_home(_other_side(cut, connectivity) if reverse else cut)
-        cut = _solve(*arrays, connectivity=connectivity, method=method, reverse=reverse)
-        return place.bring_home(cut)
+            return place.bring_home(_solve_on_cpu(*arrays, start, method=solver, **how))
+        return place.bring_home(_solve(*arrays, start, method=method, **how))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -221,27 +225,70 @@ def _other_side(cut: MinimumCut, connectivity: int) -> MinimumCut:
     return cut.replace(source_side=~cut.source_side & solved)
 
 
+def _solve_on_cpu(
+    source: Array,
+    sink: Array,
+    pairwise: Array,
+    start: Start | None,
+    *,
+    connectivity: int,
+    method: str,
+    reverse: bool,
+) -> MinimumCut:
+    """One native call of the CPU, for NumPy or JAX arrays."""
+    how: dict[str, Any] = {"connectivity": connectivity, "method": method}
+    arrays = (source, sink, pairwise)
+    arrays = _reversed(*arrays, connectivity) if reverse else arrays
+    if start is None:
+        cut = MinimumCut(*native.grid_cut(*arrays, platform="cpu", **how))
+    else:
+        cut = GridCut(*native.warm_grid_cut(*arrays, start, reverse=reverse, **how))
+    return _other_side(cut, connectivity) if reverse else cut
+
+
 @compiled(static_argnames=("connectivity", "method", "reverse"))
 def _solve(
-    source: Array, sink: Array, pairwise: Array, *, connectivity: int, method: str, reverse: bool
+    source: Array,
+    sink: Array,
+    pairwise: Array,
+    start: Start | None,
+    *,
+    connectivity: int,
+    method: str,
+    reverse: bool,
 ) -> MinimumCut:
     """Calls the native solver of the platform, chosen at lowering, or else the pure-JAX twin."""
     cpu, cuda = _METHODS[method]
     if connectivity > 8:
         cuda = None  # no kernel has so many neighbours
     twin = partial(_xla_grid_cut.solve, connectivity=connectivity)
-    call = partial(native.grid_cut, connectivity=connectivity)
-    on_cpu = None if cpu is None else partial(call, method=cpu, platform="cpu")
-    on_cuda = None if cuda is None else partial(call, method=cuda, platform="cuda")
+    call = partial(native.grid_cut, connectivity=connectivity, platform="cuda")
+    how: dict[str, Any] = {"connectivity": connectivity, "reverse": reverse}
+    on_cpu = None if cpu is None else partial(_solve_on_cpu, method=cpu, **how)
 
-    def solve_on(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
-        capacities = (source, sink, pairwise)
-        capacities = _reversed(*capacities, connectivity) if reverse else capacities
-        cut = MinimumCut(*by_platform(twin, *capacities, cpu=on_cpu, cuda=on_cuda))
-        return _other_side(cut, connectivity) if reverse else cut
+    def cold(find: Any) -> Any:
+        """A solver that ignores the start: it returns zero flow."""
 
-    def solve(source: Array, sink: Array, pairwise: Array) -> MinimumCut:
-        cut = apart(solve_on)(source, sink, pairwise)
+        def solve_cold(
+            source: Array, sink: Array, pairwise: Array, start: Start | None
+        ) -> MinimumCut:
+            arrays = (source, sink, pairwise)
+            arrays = _reversed(*arrays, connectivity) if reverse else arrays
+            cut = MinimumCut(*find(*arrays))
+            cut = _other_side(cut, connectivity) if reverse else cut
+            if start is None:
+                return cut
+            return GridCut(*cut, *(jnp.zeros_like(x) for x in start))
+
+        return solve_cold
+
+    def solve_on(source: Array, sink: Array, pairwise: Array, start: Start | None) -> MinimumCut:
+        on_cuda = None if cuda is None else cold(partial(call, method=cuda))
+        capacities = (source, sink, pairwise, start)
+        return by_platform(cold(twin), *capacities, cpu=on_cpu, cuda=on_cuda)
+
+    def solve(source: Array, sink: Array, pairwise: Array, start: Start | None) -> MinimumCut:
+        cut = apart(solve_on)(source, sink, pairwise, start)
         if not jnp.issubdtype(source.dtype, jnp.floating):
             return cut
         jvp = partial(_value_jvp, connectivity)
@@ -249,7 +296,7 @@ def _solve(
         return cut.replace(value=value)
 
     rank = rank_of(connectivity)
-    return over_batch_shards(solve, source, sink, pairwise, core_dims=rank)
+    return over_batch_shards(solve, source, sink, pairwise, start, core_dims=rank)
 
 
 def _value_jvp(

@@ -34,12 +34,14 @@ _IN_BOTH = (
 )
 
 # Targets in the CPU library alone. On a GPU, XLA generates noise just as fast. There are no kernels
-# yet for `jaxmatch_assignment_points` and `jaxmatch_near_assignment`. The targets for capacities
-# and `jaxmatch_stencil_flow` are called on the host only, outside of compiled programs.
+# yet for `jaxmatch_assignment_points`, `jaxmatch_grid_cut_warm` and `jaxmatch_near_assignment`. The
+# targets for capacities and `jaxmatch_stencil_flow` are called on the host only, outside of
+# compiled programs.
 _ON_CPU = (
     "jaxmatch_assignment_points",
     "jaxmatch_capacities",
     "jaxmatch_capacities_points",
+    "jaxmatch_grid_cut_warm",
     "jaxmatch_near_assignment",
     "jaxmatch_noise",
     "jaxmatch_stencil_flow",

@@ -12,26 +12,11 @@
 #include <vector>
 
 #include "grid_cut/cpu/ibfs.h"
+#include "grid_cut/cpu/rows.h"
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
 namespace jaxmatch::grid_cut {
-
-// Calls f(first cell, offset to the neighbour, number of cells) for the part of each row whose
-// cells have a neighbour in direction k.
-template <int kArcs, class F>
-void each_arc_row(const GridShape& s, int k, const F& f) {
-  const GridStep step = grid_step<kArcs>(k);
-  const int first = step.x < 0 ? 1 : 0;
-  const int count = s.width - std::abs(step.x);
-  if (count <= 0) return;
-  for (int z = 0; z < s.depth; ++z) {
-    for (int y = 0; y < s.height; ++y) {
-      if (!s.holds(z + step.z, y + step.y, first + step.x)) continue;
-      f((int64_t(z) * s.height + y) * s.width + first, s.offset(step), count);
-    }
-  }
-}
 
 // True if no capacity is negative or NaN. Arcs that leave the grid are ignored.
 template <int kArcs, class T>
@@ -63,6 +48,11 @@ class FixedPoint {
   // enough for it.
   bool are_fine(double cut) const {
     return grid_cut::are_fine(survey_.most_around, around_exponent_, cut);
+  }
+
+  // A unit is 2^unit(bits); `bits` as in convert().
+  int32_t unit(int bits) const {
+    return GridUnits::of(bound_, survey_.most_around, around_exponent_, bits).exponent();
   }
 
   // Converts all capacities to whole units of type I. At each cell, the sum of the excess and of

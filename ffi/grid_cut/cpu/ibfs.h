@@ -85,7 +85,9 @@ class GridSearch {
   void write_sides(int64_t first, int64_t last, bool* side) const {
     for (int64_t i = first; i < last; ++i) side[i] = tree(i) == kSource;
   }
-  // [arcs / 2, cells], net flow in directions k < arcs / 2.
+  // [arcs / 2, cells], net flow in directions k < arcs / 2. Initially zero. Before run(), the
+  // caller may set it to any flow within the capacities that it has subtracted from the excess.
+  T* flow() { return flow_; }
   const T* flow() const { return flow_; }
 
  private:

@@ -8,17 +8,17 @@
 namespace jaxmatch::grid_cut {
 
 template <class T, class V>
-void solve_many(const GridCutOperands& o, int64_t b) {
+void solve_many(const GridCutOperands& o, const GridStarts& starts, int64_t b) {
   if (o.connectivity == 18) {
-    solve_problem<18, T, V>(o, b);
+    solve_problem<18, T, V>(o, starts, b);
   } else {
-    solve_problem<26, T, V>(o, b);
+    solve_problem<26, T, V>(o, starts, b);
   }
 }
-template void solve_many<int32_t, int32_t>(const GridCutOperands&, int64_t);
-template void solve_many<int32_t, int64_t>(const GridCutOperands&, int64_t);
-template void solve_many<int64_t, int64_t>(const GridCutOperands&, int64_t);
-template void solve_many<float, float>(const GridCutOperands&, int64_t);
-template void solve_many<double, double>(const GridCutOperands&, int64_t);
+template void solve_many<int32_t, int32_t>(const GridCutOperands&, const GridStarts&, int64_t);
+template void solve_many<int32_t, int64_t>(const GridCutOperands&, const GridStarts&, int64_t);
+template void solve_many<int64_t, int64_t>(const GridCutOperands&, const GridStarts&, int64_t);
+template void solve_many<float, float>(const GridCutOperands&, const GridStarts&, int64_t);
+template void solve_many<double, double>(const GridCutOperands&, const GridStarts&, int64_t);
 
 }  // namespace jaxmatch::grid_cut

@@ -13,6 +13,7 @@
 #include "common/status.h"
 #include "grid_cut/cpu/convert.h"
 #include "grid_cut/cpu/ibfs.h"
+#include "grid_cut/cpu/warm.h"
 #include "grid_cut/fixed_point.h"
 #include "grid_cut/operands.h"
 
@@ -35,7 +36,7 @@ struct GridResults {
 // and writes nothing if I is narrower than 64 bits and a number would be rounded.
 template <int kArcs, class I, class T>
 bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers, int bits,
-                bool* side) {
+                const GridStart<int64_t>& start, bool* side) {
   const int64_t n = g.shape.cells();
   using Search = GridSearch<kArcs, I>;
   const int64_t arcs = n * (g.symmetric ? kArcs / 2 : kArcs);
@@ -48,8 +49,12 @@ bool find_sides(const GridCapacities<T>& g, const FixedPoint<kArcs, T>& numbers,
   const GridCapacities<I> fixed{g.shape, g.symmetric, nullptr, nullptr, pairwise};
   const auto neighbours = neighbours_in<kArcs>(g.shape, memory);
   Search search(fixed, neighbours, excess, memory);
+  const int32_t unit = start.is_wanted() ? numbers.unit(bits) : 0;
+  // The sum of excess and arcs of a cell is below 2^bits, so the excess fits.
+  if (start.is_wanted()) begin_with<kArcs>(start, fixed, unit, excess, search.flow());
   search.run();
   search.write_sides(0, n, side);
+  if (start.is_wanted()) start.write(search.flow(), n * (kArcs / 2), unit);
   return true;
 }
 
@@ -85,12 +90,13 @@ GridSums sum_and_subtract(const GridCapacities<T>& g, T* excess) {
 // capacity, or no value if the capacity exceeds the range of T. Most inputs are exact with 30 bits,
 // so 32-bit numbers are tried first.
 template <int kArcs, class T>
-std::optional<double> cut_floats(const GridCapacities<T>& g, bool* side) {
+std::optional<double> cut_floats(const GridCapacities<T>& g, const GridStart<int64_t>& start,
+                                 bool* side) {
   double known = std::numeric_limits<double>::infinity();
   while (true) {
     const FixedPoint<kArcs, T> numbers(g, known);
-    if (!find_sides<kArcs, int32_t>(g, numbers, 30, side)) {
-      find_sides<kArcs, int64_t>(g, numbers, 59, side);
+    if (!find_sides<kArcs, int32_t>(g, numbers, 30, start, side)) {
+      find_sides<kArcs, int64_t>(g, numbers, 59, start, side);
     }
     const auto cut = numbers.cut([&](int64_t i) { return side[i]; });
     if (!cut || numbers.are_fine(*cut)) return cut;
@@ -115,7 +121,7 @@ class ClippedIntegers {
     const GridCapacities<double> doubles{g.shape, g.symmetric, gives.data(), takes.data(),
                                          real.data()};
     const auto side = std::make_unique<bool[]>(n);
-    const auto cut = cut_floats<kArcs>(doubles, side.get());
+    const auto cut = cut_floats<kArcs>(doubles, {}, side.get());
     // An upper bound on the flow, even though the numbers were rounded.
     const double bound = cut.value_or(double(grid_most_flow(kArcs))) * (1 + 0x1p-20) + 1;
     if (bound >= double(grid_most_flow(kArcs))) return false;
@@ -131,8 +137,31 @@ class ClippedIntegers {
   std::vector<int64_t> pairwise_;
 };
 
+// The sum of all excess of cells that have some, modulo 2^64.
+template <class T>
+uint64_t sum_of_excess(const T* excess, int64_t n) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += uint64_t(int64_t(std::max(excess[i], T{0})));
+  return sum;
+}
+
+// Begins the search with an earlier flow. Returns what it sends from the cells with excess, modulo
+// 2^64; 0 and a cold start if a number would not fit.
+template <int kArcs, class T, class Search>
+uint64_t warm_up(const GridStart<T>& start, const GridCapacities<T>& g, T* excess, Search& search) {
+  const int64_t n = g.shape.cells();
+  const std::vector<T> before(excess, excess + n);
+  const Beginning begun = begin_with<kArcs>(start, g, 0, excess, search.flow());
+  if (begun.fits) {
+    return sum_of_excess(before.data(), n) - sum_of_excess(excess, n) - begun.beyond;
+  }
+  std::copy_n(before.begin(), n, excess);
+  std::fill_n(search.flow(), n * (kArcs / 2), T{0});
+  return 0;
+}
+
 template <int kArcs, class T, class V>
-void solve_integers(GridCapacities<T> g, const GridResults<V>& out) {
+void solve_integers(GridCapacities<T> g, const GridStart<T>& start, const GridResults<V>& out) {
   const int64_t n = g.shape.cells();
   using Search = GridSearch<kArcs, T>;
   GridMemory memory(GridMemory::bytes_for<T>(n) + Search::bytes(n));
@@ -150,41 +179,49 @@ void solve_integers(GridCapacities<T> g, const GridResults<V>& out) {
   }
   const auto neighbours = neighbours_in<kArcs>(g.shape, memory);
   Search search(g, neighbours, excess, memory);
+  // No flow of the whole grid reaches 2^63, so it is known if it is known modulo 2^64.
+  const uint64_t sent = start.is_wanted() ? warm_up<kArcs>(start, g, excess, search) : 0;
   search.run();
-  const __int128 value = sums.direct + __int128(search.flow_value());
+  const __int128 value = sums.direct + __int128(sent + search.flow_value());
   if (value > __int128(std::numeric_limits<V>::max())) return out.fail(n, kOverflow);
   search.write_sides(0, n, out.side);
+  if (start.is_wanted()) start.write(search.flow(), n * (kArcs / 2), 0);
   *out.value = V(value);
   *out.status = kOptimal;
 }
 
 template <int kArcs, class T, class V>
-void solve_connected(const GridCapacities<T>& g, const GridResults<V>& out) {
+void solve_connected(const GridCapacities<T>& g, const GridStart<FlowInteger<T>>& start,
+                     const GridResults<V>& out) {
   if (g.shape.cells() == 0) {
     *out.value = 0;
     *out.status = kOptimal;
   } else if (!are_valid<kArcs>(g)) {
     out.fail(g.shape.cells(), kInvalidCapacity);
   } else if constexpr (std::is_floating_point_v<T>) {
-    const auto value = cut_floats<kArcs>(g, out.side);
+    const auto value = cut_floats<kArcs>(g, start, out.side);
     if (!value) return out.fail(g.shape.cells(), kOverflow);
     *out.value = V(*value);
     *out.status = kOptimal;
   } else {
-    solve_integers<kArcs>(g, out);
+    solve_integers<kArcs>(g, start, out);
   }
 }
 
 // Solves problem b of a batch.
 template <int kArcs, class T, class V>
-void solve_problem(const GridCutOperands& o, int64_t b) {
+void solve_problem(const GridCutOperands& o, const GridStarts& starts, int64_t b) {
   const GridResults<V> out{static_cast<V*>(o.value) + b, o.side + b * o.shape.cells(),
                            o.status + b};
-  solve_connected<kArcs>(grid_of<T>(o, b), out);
+  const auto start = start_of<T>(o, starts, b);
+  solve_connected<kArcs>(grid_of<T>(o, b), start, out);
+  if (start.is_wanted() && *out.status != kOptimal) {
+    start.write_nothing(o.shape.cells() * (kArcs / 2));
+  }
 }
 // The same for 18 and 26 neighbours; defined in many.cc.
 template <class T, class V>
-void solve_many(const GridCutOperands& o, int64_t b);
+void solve_many(const GridCutOperands& o, const GridStarts& starts, int64_t b);
 
 }  // namespace jaxmatch::grid_cut
 
