@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxmatch._alignment.motion import as_matrix, best_rotation
 from jaxmatch._assignment.solve import solve_assignment
-from jaxmatch._common.promotion import promoting
+from jaxmatch._common.promotion import with_promotion
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled
 from jaxmatch._common.typing import Array, ArrayLike, Float
@@ -112,7 +112,7 @@ def _padded(centres: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 @compiled()
-@promoting
+@with_promotion
 def _layer(
     x: ArrayLike,
     y: ArrayLike,

@@ -20,7 +20,7 @@ from jaxmatch._alignment.starts import at_random, by_inertia, evenly
 from jaxmatch._assignment.solve import solve_assignment
 from jaxmatch._common.arguments import as_count, as_seconds, check_name
 from jaxmatch._common.eager import outside_of_jit
-from jaxmatch._common.promotion import promoting
+from jaxmatch._common.promotion import with_promotion
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import unchecked
 from jaxmatch._common.typing import Array, ArrayLike, Float
@@ -143,7 +143,7 @@ def solve_alignment(
 
 @outside_of_jit("x", "y", "weights", "x_mask", "y_mask", "x_kind", "y_kind", "cell", "initial",
                 "samples")  # fmt: skip
-@promoting
+@with_promotion
 def _solve(
     x: ArrayLike,
     y: ArrayLike,

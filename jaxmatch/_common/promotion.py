@@ -40,23 +40,23 @@ def same_rank(*arrays: ArrayLike) -> list[Array]:
     return [lax.expand_dims(x, range(rank - x.ndim)) for x in converted]
 
 
+def with_promotion(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: inside, JAX promotes ranks and dtypes by itself, whatever its settings say."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return function(*args, **kwargs)
+
+    return call
+
+
 def last_iota(dtype: Any, size: int, rank: int, xp: Any = jnp) -> Array:
     """0, 1, ... along the last of `rank` dimensions; all others have size 1."""
     shape = (*(1 for _ in range(rank - 1)), size)
     if xp is np:
         return np.arange(size, dtype=dtype).reshape(shape)  # type: ignore[return-value]
     return lax.broadcasted_iota(dtype, shape, rank - 1)
-
-
-def promoting(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator for functions that leave promotion to JAX, whatever its settings say."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            return function(*args, **kwargs)
-
-    return call
 
 
 def common_dtype(*of: Any) -> jnp.dtype:

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 import jaxmatch as jm
 from jaxmatch._alignment.motion import best_rotation
-from jaxmatch._common.promotion import promoting
+from jaxmatch._common.promotion import with_promotion
 
 
 def turns(count, seed=0):
@@ -61,7 +61,7 @@ def test_best_rotations(d, mirror):
     h = rng.normal(size=(40, d, d))
     h[0], h[1, 0] = 0, 0
     with jax.enable_x64(True):
-        turn = np.asarray(promoting(best_rotation)(jnp.asarray(h), mirror))
+        turn = np.asarray(with_promotion(best_rotation)(jnp.asarray(h), mirror))
     np.testing.assert_allclose(
         turn @ turn.transpose(0, 2, 1), np.broadcast_to(np.eye(d), h.shape), atol=1e-12
     )
