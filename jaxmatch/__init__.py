@@ -63,6 +63,8 @@ from jaxmatch._min_cost_flow.check import check_minimum_cost_flow as check_minim
 from jaxmatch._min_cost_flow.result import MinimumCostFlow as MinimumCostFlow
 from jaxmatch._min_cost_flow.result import MinimumCostFlowCheck as MinimumCostFlowCheck
 from jaxmatch._min_cost_flow.solve import minimum_cost_flow as minimum_cost_flow
+from jaxmatch._quadratic.result import QuadraticAssignment as QuadraticAssignment
+from jaxmatch._quadratic.solve import quadratic_assignment as quadratic_assignment
 from jaxmatch._show_config import show_config as show_config
 from jaxmatch._sparse_assignment.check import (
     check_sparse_assignment as check_sparse_assignment,
@@ -107,6 +109,7 @@ __all__ = [
     "MinimumCostFlowCheck",
     "MinimumCut",
     "MinimumCutCheck",
+    "QuadraticAssignment",
     "SparseTransport",
     "SparseTransportCheck",
     "Status",
@@ -142,6 +145,7 @@ __all__ = [
     "minimum_cost_flow",
     "minimum_cut",
     "min_weight_full_bipartite_matching",
+    "quadratic_assignment",
     "show_config",
     "solve_alignment",
     "solve_assignment",
