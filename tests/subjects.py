@@ -299,12 +299,12 @@ def of_near_points(x: Any, y: Any) -> float:
 
 
 def of_most_near_points(x: Any, y: Any) -> float:
-    cost = distances(x, y, "sqeuclidean")
+    cost = distances(np.asarray(x), np.asarray(y), "sqeuclidean")
     return of_most_pairs(np.where(cost <= FEW["radius"] ** 2, cost, np.inf))
 
 
 def of_near_points_of_both_sides(x: Any, y: Any, of_row: Any, of_col: Any) -> float:
-    cost = distances(x, y, "sqeuclidean")
+    cost = distances(np.asarray(x), np.asarray(y), "sqeuclidean")
     return of_both_gates(np.where(cost <= RADIUS**2, cost, 2.0**20), of_row, of_col)
 
 
@@ -462,6 +462,15 @@ check_capacities = partial(jm.check_capacitated_assignment, **CAPACITIES)
 solve_capacities_of_points = partial(jm.solve_capacitated_assignment_points, **CAPACITIES)
 check_capacities_of_points = partial(jm.check_capacitated_assignment_points, **CAPACITIES)
 
+
+def solve_points_of_both_sides(
+    x: Any, y: Any, of_row: Any, of_col: Any, method: str = "auto"
+) -> jm.Assignment:
+    """Takes no start, unlike `gated` functions."""
+    how = dict(zip(UNMATCHED, (of_row, of_col), strict=True))
+    return jm.solve_assignment_points(x, y, radius=RADIUS, method=method, **how)
+
+
 SUBJECTS = {
     "assignment": Subject(
         jm.solve_assignment, dense, least, jm.check_assignment, methods=(*DENSE_METHODS,)
@@ -493,8 +502,7 @@ SUBJECTS = {
         dtypes=FLOATS, numbers=(0, 1), alone=True,
     ),
     "points of both sides within a radius": Subject(
-        gated(partial(jm.solve_assignment_points, radius=RADIUS), 2, *UNMATCHED), priced_points,
-        of_near_points_of_both_sides,
+        solve_points_of_both_sides, priced_points, of_near_points_of_both_sides,
         gated(partial(jm.check_assignment_points, radius=RADIUS), 2, *UNMATCHED),
         dtypes=FLOATS, numbers=(0, 1, 2, 3), alone=True,
     ),

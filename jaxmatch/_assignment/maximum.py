@@ -46,10 +46,12 @@ def solve_maximum(
     problem: AssignmentProblem,
     *,
     maximize: bool,
+    lacks_some: bool = False,
 ) -> Assignment:
     """Solves with `solve`, which must match all of the smaller side, and `match`.
 
-    Both take batches, in NumPy or in JAX as the arrays of the problem.
+    Both take batches, in NumPy or in JAX as the arrays of the problem. `lacks_some`: do not look
+    first whether any pair is forbidden.
     """
     if not jnp.issubdtype(problem.cost.dtype, jnp.floating):
         return solve(problem)  # no pair is forbidden
@@ -80,7 +82,9 @@ def solve_maximum(
         return each(_cover, allowed, rows & (matching.col4row < 0), matching.col4row)
 
     lacks = (there & ~allowed).any()
-    if xp is np:
+    if lacks_some:
+        row_cover, col_cover = of_some()
+    elif xp is np:
         row_cover, col_cover = of_some() if lacks else of_all()
     else:
         row_cover, col_cover = lax.cond(

@@ -9,17 +9,15 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._assignment.capacity_problem import as_capacity_problem
-from jaxmatch._assignment.capacity_solve import solve_compiled
-from jaxmatch._assignment.gated import as_assignment_of_units
 from jaxmatch._assignment.maximum import solve_maximum
 from jaxmatch._assignment.methods import METHODS
 from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._assignment_points.near_edges import near_edges
 from jaxmatch._assignment_points.near_problem import NearProblem
-from jaxmatch._common.result import Assignment, CapacitatedAssignment
+from jaxmatch._common.result import Assignment
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Float
 from jaxmatch._matching.graph import BipartiteGraph
@@ -27,6 +25,8 @@ from jaxmatch._matching.solve import solve_by_platform, solve_on_host
 from jaxmatch._sparse_assignment.maximum import solve_maximum as solve_maximum_of_graph
 from jaxmatch._sparse_assignment.native import sparse_assignment
 from jaxmatch._sparse_assignment.problem import SparseProblem
+from jaxmatch._sparse_assignment.solve import METHODS as SPARSE_METHODS
+from jaxmatch._transport.limited import complete_graph
 
 
 def as_sparse(problem: NearProblem, cost: Array) -> SparseProblem:
@@ -62,15 +62,15 @@ def by_matrix(problem: NearProblem, cost: Float[Array, "n m"], cardinality: str)
     """Solves a matrix of costs, +inf beyond the radius, in JAX."""
     masks = problem.row_mask, problem.col_mask
     if problem.unmatched_col_cost is not None:
-        prices = problem.unmatched_cost, problem.unmatched_col_cost
-        given = (cost, None, None, None, *masks, prices[0])
-        units = as_capacity_problem(*given, unmatched_col_cost=prices[1])
-        res = solve_compiled(units, maximize=False, method="auto", as_plan=False)
-        assert isinstance(res, CapacitatedAssignment)
-        return as_assignment_of_units(res, cost.shape[1])
+        n, m = cost.shape
+        graph = complete_graph(n, m, jnp)
+        sparse = as_sparse(problem, cost.reshape(-1))
+        # One problem as a batch of it, as for a graph that problems share.
+        sparse = jax.tree.map(lambda a: a[None], sparse)
+        return SPARSE_METHODS["auto"](graph, sparse, maximize=False)[0][0]
     solve = partial(METHODS["auto"], maximize=False)
     dense = AssignmentProblem(cost, *masks, problem.unmatched_cost)
     if cardinality == "maximum":
         match = partial(solve_by_platform, start=None, method="auto")
-        return solve_maximum(solve, match, dense, maximize=False)
+        return solve_maximum(solve, match, dense, maximize=False, lacks_some=True)
     return solve(dense)
