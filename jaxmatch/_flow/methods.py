@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypedDict
 
@@ -60,8 +60,14 @@ OPTIONS: dict[str, FlowOptions] = {
 
 
 def _in_one_call(
-    network: FlowNetwork, capacity: Array, source: Array, sink: Array, **parameters: Any
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    start: Array | None = None,
+    **parameters: Any,
 ) -> Flow:
+    parameters |= {} if start is None else {"start": start}
     return native.flow(network, capacity, source, sink, steps=0, **parameters)[0]
 
 
@@ -74,10 +80,17 @@ def _in_steps(*problem: Any, steps: int, **parameters: Any) -> Flow:
 
 
 def solve_here(
-    network: FlowNetwork, capacity: Array, source: Array, sink: Array, *, method: str
+    network: FlowNetwork,
+    capacity: Array,
+    source: Array,
+    sink: Array,
+    start: Array | None = None,
+    *,
+    method: str,
 ) -> Flow:
     """Solves NumPy arrays by one native call, outside of a trace."""
-    return _in_one_call(network, capacity, source, sink, platform="cpu", method=method, options={})
+    problem = (network, capacity, source, sink, start)
+    return _in_one_call(*problem, platform="cpu", method=method, options={})
 
 
 def cuda_options(solver: str, layout: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +103,7 @@ def solve_flow(
     capacity: Array,
     source: Array,
     sink: Array,
+    start: Array | None = None,
     *,
     method: str,
     options: tuple[tuple[str, Any], ...] = (),
@@ -97,7 +111,8 @@ def solve_flow(
 ) -> Flow:
     """Solves a batch in one call, also under `vmap`, which does not copy an unmapped network.
 
-    The network has the same batch dimensions as the other arguments, or none.
+    The network has the same batch dimensions as the other arguments, or none. Only the CPU begins
+    with the flow `start`.
     """
     cpu, cuda = METHODS[method]
     on_cpu = on_cuda = None
@@ -110,16 +125,26 @@ def solve_flow(
 
     def solve(*problem: Any) -> Flow:
         sizes = (problem[0].num_nodes, problem[0].num_edges, problem[0].num_arcs)
-        return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
+        if start is None:
+            return by_platform(_xla_flow.solve, *problem, cpu=on_cpu, cuda=on_cuda, sizes=sizes)
+        twin = _without_start(_xla_flow.solve)
+        cold = None if on_cuda is None else _without_start(on_cuda)
+        return by_platform(twin, *problem, cpu=on_cpu, cuda=cold, sizes=sizes)
 
-    return rebatch(solve, _aligned)(network, capacity, source, sink)
+    problem = (network, capacity, source, sink, *(() if start is None else (start,)))
+    return rebatch(solve, _aligned)(*problem)
+
+
+def _without_start(solve: Callable[..., Flow]) -> Callable[..., Flow]:
+    return lambda *problem: solve(*problem[:-1])
 
 
 def _aligned(size: int, mapped: tuple[Any, ...], problem: tuple[Any, ...]) -> tuple[Any, ...]:
     (network, *others), (of_network, *of_others) = problem, mapped
-    capacity, source, sink = (
+    others = [
         mapped_first(x, is_mapped, size) for x, is_mapped in zip(others, of_others, strict=True)
-    )
+    ]
+    capacity = others[0]
 
     def with_batch(x: Array, is_mapped: bool) -> Array:
         x = mapped_first(x, is_mapped, size)
@@ -129,4 +154,4 @@ def _aligned(size: int, mapped: tuple[Any, ...], problem: tuple[Any, ...]) -> tu
 
     if any(jax.tree.leaves(of_network)) or network.batch_shape:
         network = jax.tree.map(with_batch, network, of_network)
-    return network, capacity, source, sink
+    return network, *others

@@ -83,11 +83,13 @@ def flow(
     steps: int,
     platform: Literal["cpu", "cuda"],
     state: FlowBuffers | None = None,
+    start: Num[Array, "... e"] | None = None,
 ) -> tuple[Flow, FlowBuffers | None]:
     """Solves every problem of the batch in one native call. Arguments must be checked.
 
     The network has the same batch dimensions as the other arguments, or none. CUDA kernels take
-    `steps` steps from `state`; if `steps` is 0, they run to the end.
+    `steps` steps from `state`; if `steps` is 0, they run to the end. The CPU may begin with the
+    flow `start`.
     """
     operands, aliases = [*_arrays(network), capacity, source, sink], {}
     core_dims = [1, 1, 1, 1, 1, 1, 0, 0]
@@ -102,6 +104,10 @@ def flow(
         aliases = {len(operands) + k: len(results) + k for k in range(len(state))}
         operands += state
         core_dims += [1, 1]
+    if start is not None:
+        assert platform == "cpu"
+        operands.append(start)
+        core_dims.append(1)
     value, flow, source_side, status, *state_after = native_call(
         "jaxmatch_flow",
         operands,

@@ -27,6 +27,7 @@ from jaxmatch._flow.methods import (
 )
 from jaxmatch._flow.network import FlowNetwork, as_node, check_network, reversed_network
 from jaxmatch._flow.stencil import is_known, known_flow, note_solved
+from jaxmatch._flow.warm import as_start, start_of
 
 
 @unchecked
@@ -39,6 +40,7 @@ def maximum_flow(
     method: str = "auto",
     options: FlowOptions | None = None,
     steps_per_call: int | None = None,
+    warm_start: Flow | ArrayLike | None = None,
 ) -> Flow:
     """Find maximum flows and minimum cuts, inside or outside of `jax.jit`.
 
@@ -66,6 +68,7 @@ def maximum_flow(
       `capacity` and of the network broadcast together.
     - `method`, `options`: `"auto"`, or a name and options of [Methods][flow-methods].
     - `steps_per_call`: on CUDA, the number of steps in each native call, see `jaxmatch.stepping`.
+    - `warm_start`: an earlier result or flow `[..., e]`, see [Warm starts][flow-warm-starts].
 
     **Returns:** a [`Flow`][jaxmatch.Flow], verified by [`check_flow`][jaxmatch.check_flow]. `flow`
     and `value` have the dtype of `capacity`, but for integers under x64 or in NumPy `value` is
@@ -81,8 +84,7 @@ def maximum_flow(
 
     **Gradient:** of `value`: 1 for edges from the source side to the sink side. `flow` has none.
 
-    **Raises:** `TypeError` for other types, `ValueError` for shapes that do not fit and unknown
-    names.
+    **Raises:** `TypeError` for other types, `ValueError` for wrong shapes and unknown names.
 
     **Source:** Goldberg and Tarjan, JACM 35 (1988); more in [Papers][papers-flow].
     """
@@ -90,9 +92,8 @@ def maximum_flow(
     check_name("method", method, METHODS)
     checked = as_options(method, options, OPTIONS.get(method, {}), CHOICES, as_count)
     steps = 0 if steps_per_call is None else as_count("steps_per_call", steps_per_call)
-    return _solve_in_place(
-        network, capacity, source, sink, method=method, options=checked, steps=steps
-    )
+    how: dict[str, Any] = {"method": method, "options": checked, "steps": steps}
+    return _solve_in_place(network, capacity, source, sink, start_of(warm_start), **how)
 
 
 @unchecked
@@ -104,6 +105,7 @@ def minimum_cut(
     *,
     method: str = "auto",
     nearest: Literal["source", "sink"] = "source",
+    warm_start: Flow | ArrayLike | None = None,
 ) -> MinimumCut:
     """Find minimum cuts: [`maximum_flow`][jaxmatch.maximum_flow] without the flow.
 
@@ -115,7 +117,7 @@ def minimum_cut(
 
     **Arguments:**
 
-    - `network`, `capacity`, `source`, `sink`, `method`: as in `maximum_flow`.
+    - `network`, `capacity`, `source`, `sink`, `method`, `warm_start`: as in `maximum_flow`.
     - `nearest`: among several minimum cuts, `"source"` selects the one with the fewest nodes on the
       source side and `"sink"` the one with the most. All other minimum cuts lie between these two;
       if the two are equal, the minimum cut is unique.
@@ -136,11 +138,12 @@ def minimum_cut(
     if nearest not in ("source", "sink"):
         raise ValueError(f"`nearest` must be 'source' or 'sink', got {nearest!r}.")
     if nearest == "source":
-        res = maximum_flow(network, capacity, source, sink, method=method)
+        res = maximum_flow(network, capacity, source, sink, method=method, warm_start=warm_start)
         return MinimumCut(res.value, res.source_side, res.status)
     check_network(network)
     check_name("method", method, METHODS)
-    res = _solve_in_place(network, capacity, source, sink, method=method, reverse=True)
+    start = start_of(warm_start)
+    res = _solve_in_place(network, capacity, source, sink, start, method=method, reverse=True)
     solved = (res.status == Status.OPTIMAL)[..., None]
     return MinimumCut(res.value, ~res.source_side & solved, res.status)
 
@@ -187,6 +190,7 @@ def _solve_in_place(
     capacity: ArrayLike,
     source: ArrayLike,
     sink: ArrayLike,
+    start: Any,
     *,
     method: str,
     options: tuple[tuple[str, Any], ...] = (),
@@ -199,29 +203,33 @@ def _solve_in_place(
     """
     capacity = as_given("capacity", capacity)
     source, sink = as_node("source", source, network), as_node("sink", sink, network)
-    arrays = (capacity, source, sink, *jax.tree.leaves(network))
-    of_program: Any = (network.layout, reverse, method, options, steps)
-    if method == "auto" and not reverse and is_known(network):
+    arrays = (capacity, source, sink, *jax.tree.leaves((start, network)))
+    of_program: Any = (network.layout, reverse, method, options, steps, start is None)
+    if start is None and method == "auto" and not reverse and is_known(network):
         of_program = NEVER_COMPILED  # a program would check the network in each call
     solver = METHODS[method].cpu
     place = place_of(*arrays, options=of_program, native=solver is not None)
     with place.precision():
         problem = _as_problem(network, capacity, source, sink, place)
+        of_solve = as_start(start, problem[1], place)
         if place.native and solver is not None:
-            return place.bring_home(_solve_here(network, problem, solver, reverse))
-        res = _solve(*problem, method=method, options=options, steps=steps, reverse=reverse)
+            return place.bring_home(_solve_here(network, problem, of_solve, solver, reverse))
+        res = _solve(
+            *problem, of_solve, method=method, options=options, steps=steps, reverse=reverse
+        )
         return place.bring_home(res)
 
 
 def _solve_here(
     network: FlowNetwork,
     problem: tuple[FlowNetwork, Array, Array, Array],
+    start: Array | None,
     solver: str,
     reverse: bool,
 ) -> Flow:
     """Solves a problem of NumPy arrays. `network` is the object that the caller passed."""
-    if solver != "auto" or reverse:
-        return solve_here(*(_reversed(problem) if reverse else problem), method=solver)
+    if solver != "auto" or reverse or start is not None:
+        return solve_here(*(_reversed(problem) if reverse else problem), start, method=solver)
     if known := known_flow(network, *problem[1:]):
         return known
     res = solve_here(*problem, method=solver)
@@ -242,6 +250,7 @@ def _solve(
     capacity: Num[Array, "... e"],
     source: Int[Array, "..."],
     sink: Int[Array, "..."],
+    start: Num[Array, "... e"] | None,
     *,
     method: str,
     options: tuple[tuple[str, Any], ...],
@@ -251,9 +260,11 @@ def _solve(
     if reverse:
         network, capacity, source, sink = _reversed((network, capacity, source, sink))
 
-    def solve(capacity: Array, source: Array, sink: Array, network: FlowNetwork) -> Flow:
+    def solve(
+        capacity: Array, source: Array, sink: Array, start: Array | None, network: FlowNetwork
+    ) -> Flow:
         how: dict[str, Any] = {"method": method, "options": options, "steps": steps}
-        res = apart(solve_flow)(network, capacity, source, sink, **how)
+        res = apart(solve_flow)(network, capacity, source, sink, start, **how)
         if not jnp.issubdtype(capacity.dtype, jnp.floating):
             return res
         counts = (res.status == Status.OPTIMAL) & jnp.isfinite(res.value)
@@ -261,8 +272,8 @@ def _solve(
         return res.replace(value=envelope_value(res.value, capacity, cut, _value_jvp))
 
     if network.batch_shape:
-        return over_batch_shards(solve, capacity, source, sink, network, core_dims=1)
-    return over_batch_shards(solve, capacity, source, sink, core_dims=1, shared=(network,))
+        return over_batch_shards(solve, capacity, source, sink, start, network, core_dims=1)
+    return over_batch_shards(solve, capacity, source, sink, start, core_dims=1, shared=(network,))
 
 
 # ---------------------------------------------------------------------------------------------

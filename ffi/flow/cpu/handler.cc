@@ -21,6 +21,7 @@
 #include "flow/cpu/return_excess.h"
 #include "flow/cpu/setup.h"
 #include "flow/cpu/stencil_flow.h"
+#include "flow/cpu/warm.h"
 #include "flow/operands.h"
 
 namespace jaxmatch::flow {
@@ -46,9 +47,10 @@ void solve_residual(FlowMethod method, const Residual<T>& g, HostArena& memory) 
 template <class T, class C, class V>
 std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const C* capacity,
                                const FixedPoint<C>& units, int32_t source, int32_t sink,
-                               bool keeps_terminals, const Spread& spread, HostArena& memory,
-                               const FlowResults<C, V>& out) {
+                               bool keeps_terminals, const C* given, const Spread& spread,
+                               HostArena& memory, const FlowResults<C, V>& out) {
   const auto p = set_up_flow<T>(g, capacity, units, source, sink, keeps_terminals, spread, memory);
+  if (given != nullptr) WarmStart<T>(p, memory).begin_with(given, capacity, units);
   solve_residual(method, p.residual, memory);
   find_source_side(p, memory, out.source_side);
   double cut = 0;
@@ -62,19 +64,22 @@ std::optional<double> solve_in(FlowMethod method, const FlowNetworkCsr& g, const
   return std::nullopt;
 }
 
-// `is_sound`: the result of checking the network, if it has been checked already.
+// `is_sound`: the result of checking the network, if it has been checked already. `all_given`: the
+// flows of warm starts, [batch, edges], or null.
 template <class C, class V>
-void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_sound,
-                   const Spread& spread, HostArena& memory) {
+void solve_problem(const FlowOperands& o, const void* all_given, int64_t b,
+                   std::optional<bool> is_sound, const Spread& spread, HostArena& memory) {
   memory.reset();
   const FlowNetworkCsr g = o.network(b);
   const C* const capacity = o.capacity<C>(b);
   const FlowResults<C, V> out = o.results<C, V>(b);
+  const C* const given =
+      all_given == nullptr ? nullptr : static_cast<const C*>(all_given) + b * int64_t(g.edges);
   const int32_t source = o.sources[b], sink = o.sinks[b];
   const bool has_ends = source >= 0 && source < g.nodes && sink >= 0 && sink < g.nodes;
   if constexpr (std::is_same_v<C, int32_t>) {
-    if (o.method == FlowMethod::kAuto && is_sound.value_or(true) && has_ends && source != sink &&
-        solve_by_stencil(g, capacity, source, sink, spread, memory, out)) {
+    if (given == nullptr && o.method == FlowMethod::kAuto && is_sound.value_or(true) && has_ends &&
+        source != sink && solve_by_stencil(g, capacity, source, sink, spread, memory, out)) {
       return;
     }
     memory.reset();
@@ -91,7 +96,7 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
     const FlowSums sums = sum_units(g, capacity, units, source, sink);
     const auto solve = [&](auto zero) {
       return solve_in<decltype(zero)>(o.method, g, capacity, units, source, sink,
-                                      !sums.fit_terminals(), spread, memory, out);
+                                      !sums.fit_terminals(), given, spread, memory, out);
     };
     known = sums.fit_int32() ? solve(int32_t{0}) : solve(int64_t{0});
     memory.reset();
@@ -100,13 +105,13 @@ void solve_problem(const FlowOperands& o, int64_t b, std::optional<bool> is_soun
 
 // Returns false if memory runs out.
 template <class C, class V>
-bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
+bool solve_all(const FlowOperands& o, const void* given, ffi::ThreadPool& pool) try {
   if (o.batch == 0) return true;
   const Spread over_all(&pool), in_place(nullptr);
   if (o.batch == 1) {
     ExactFloats mode;
     HostArena memory;
-    solve_problem<C, V>(o, 0, std::nullopt, over_all, memory);
+    solve_problem<C, V>(o, given, 0, std::nullopt, over_all, memory);
     return true;
   }
   std::optional<bool> is_sound;
@@ -120,7 +125,7 @@ bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
     try {
       HostArena memory;
       for (int64_t b = first; b < last; ++b) {
-        solve_problem<C, V>(o, b, is_sound, in_place, memory);
+        solve_problem<C, V>(o, given, b, is_sound, in_place, memory);
       }
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
@@ -131,30 +136,40 @@ bool solve_all(const FlowOperands& o, ffi::ThreadPool& pool) try {
   return false;
 }
 
-bool solve_any(const FlowOperands& o, ffi::ThreadPool& pool) {
+bool solve_any(const FlowOperands& o, const void* given, ffi::ThreadPool& pool) {
   switch (o.capacity_dtype) {
     case Dtype::kS32:
-      return o.value_dtype == Dtype::kS32 ? solve_all<int32_t, int32_t>(o, pool)
-                                          : solve_all<int32_t, int64_t>(o, pool);
+      return o.value_dtype == Dtype::kS32 ? solve_all<int32_t, int32_t>(o, given, pool)
+                                          : solve_all<int32_t, int64_t>(o, given, pool);
     case Dtype::kS64:
-      return solve_all<int64_t, int64_t>(o, pool);
+      return solve_all<int64_t, int64_t>(o, given, pool);
     case Dtype::kF32:
-      return solve_all<float, float>(o, pool);
+      return solve_all<float, float>(o, given, pool);
     default:
-      return solve_all<double, double>(o, pool);
+      return solve_all<double, double>(o, given, pool);
   }
 }
 
 ffi::Error Flow(ffi::ThreadPool pool, NetworkArray arc_ptr, NetworkArray arc_head,
                 NetworkArray reverse_arc, NetworkArray edge_ptr, NetworkArray arc_edge,
                 ffi::AnyBuffer capacity, NetworkArray source, NetworkArray sink,
-                ffi::RemainingArgs /*state*/, ffi::Result<ffi::AnyBuffer> value,
+                ffi::RemainingArgs start, ffi::Result<ffi::AnyBuffer> value,
                 ffi::Result<ffi::AnyBuffer> flow, ffi::Result<FlowFlags> source_side,
                 ffi::Result<NetworkArray> status, ffi::Dictionary attributes) {
   const auto o = decode_flow(arc_ptr, arc_head, reverse_arc, edge_ptr, arc_edge, capacity, source,
                              sink, value, flow, source_side, status, attributes);
   if (!o.has_value()) return o.error();
-  if (!solve_any(*o, pool)) {
+  const void* given = nullptr;
+  if (start.size() > 0) {  // the flow of a warm start
+    const auto flows = start.get<ffi::AnyBuffer>(0);
+    if (!flows.has_value()) return flows.error();
+    if (flows->element_type() != capacity.element_type() ||
+        flows->element_count() != capacity.element_count()) {
+      return ffi::Error::InvalidArgument("jaxmatch_flow: the arrays do not belong together");
+    }
+    given = flows->untyped_data();
+  }
+  if (!solve_any(*o, given, pool)) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                       "jaxmatch_flow: no memory for the workspace");
   }
