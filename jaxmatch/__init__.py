@@ -48,6 +48,8 @@ from jaxmatch._flow.solve import minimum_cut as minimum_cut
 from jaxmatch._grid_cut.check import check_grid_cut as check_grid_cut
 from jaxmatch._grid_cut.result import GridCut as GridCut
 from jaxmatch._grid_cut.solve import grid_cut as grid_cut
+from jaxmatch._gromov.result import GromovWasserstein as GromovWasserstein
+from jaxmatch._gromov.solve import gromov_wasserstein as gromov_wasserstein
 from jaxmatch._k_best.check import KBestCheck as KBestCheck
 from jaxmatch._k_best.check import check_k_best as check_k_best
 from jaxmatch._k_best.result import KBestAssignments as KBestAssignments
@@ -100,6 +102,7 @@ __all__ = [
     "FlowNetwork",
     "FlowOptions",
     "GridCut",
+    "GromovWasserstein",
     "KBestAssignments",
     "KBestCheck",
     "Matching",
@@ -135,6 +138,7 @@ __all__ = [
     "estimators",
     "export_safety_checks",
     "grid_cut",
+    "gromov_wasserstein",
     "has_cpu_library",
     "has_cuda_library",
     "k_best_assignments",

@@ -71,33 +71,34 @@ def frank_wolfe(
         return _step(f, walk, sides, tolerance, solve)
 
     if xp is np:
-        point, taken = _on_host(step, walk, steps)
+        end = on_host(step, walk, steps)
     else:
         goes = lambda w: (w.walks & (w.steps < steps)).any()  # noqa: E731
         end = lax.while_loop(goes, step, walk)
-        point, taken = end.point, end.steps
-    found = solve(_free(point, sides), maximize=True)
-    return _with_seeds(found.col4row, sides), taken
+    found = solve(_free(end.point, sides), maximize=True)
+    return _with_seeds(found.col4row, sides), end.steps
 
 
-def _on_host(
-    step: Callable[[Walk], Walk], walk: Walk, steps: int
-) -> tuple[Float[Array, "... s n m"], Int[Array, "... s"]]:
-    """The last points, and the numbers of steps. Starts that are done are put aside."""
-    point, taken = np.empty_like(walk.point), np.zeros_like(walk.steps)
-    left = np.arange(taken.shape[-1])
+def on_host(step: Callable[[Any], Any], walk: Any, steps: int) -> Any:
+    """The state after at most so many steps. Starts that are done are put aside, so cost no time.
+
+    The state is a named tuple of arrays with the dimensions of `walks`, the last of which counts
+    the starts.
+    """
+    rank, count = walk.walks.ndim - 1, walk.walks.shape[-1]
+    end, left = type(walk)(*(np.empty_like(x) for x in walk)), np.arange(count)
+    whole = [slice(None)] * rank
     for k in range(steps + 1):
         alive = walk.walks.reshape(-1, len(left)).any(0) & (k < steps)
         if alive.sum() <= len(left) * 3 // 4:
-            point[..., left[~alive], :, :] = walk.point[..., ~alive, :, :]
-            taken[..., left[~alive]] = walk.steps[..., ~alive]
-            rank = taken.ndim - 1
-            walk = Walk(*(x[(*[slice(None)] * rank, alive)] for x in walk))
+            for x, own in zip(end, walk, strict=True):
+                x[(*whole, left[~alive])] = own[(*whole, ~alive)]
+            walk = type(walk)(*(x[(*whole, alive)] for x in walk))
             left = left[alive]
         if not len(left):
             break
         walk = step(walk)
-    return point, taken  # type: ignore[return-value]
+    return end
 
 
 def _free(cost: Array, sides: Sides, walks: Array | None = None) -> AssignmentProblem:
@@ -138,7 +139,7 @@ def _step(f: Objective, walk: Walk, sides: Sides, tolerance: float, solve: Solve
     moved = t * xp.sqrt(far / xp.maximum(sides.count, 1))
     return Walk(
         _towards(walk.point, q, t),
-        _between(walk.gradient, gradient, t),
+        between(walk.gradient, gradient, t),
         walk.value + (across - 2 * walk.value + bend * t) * t,
         ((1 - t) ** 2 * walk.norm + 2 * t * (1 - t) * product + t**2 * sides.count).astype(dtype),
         xp.where(goes[..., None], towards.col_dual, walk.col_dual),
@@ -147,7 +148,7 @@ def _step(f: Objective, walk: Walk, sides: Sides, tolerance: float, solve: Solve
     )
 
 
-def _between(x: Array, y: Array, t: Float[Array, "... s"]) -> Array:
+def between(x: Array, y: Array, t: Float[Array, "... s"]) -> Array:
     """(1 - t) x + t y. On the host in the memory of x."""
     part = t[..., None, None]
     if module_of(x) is np:

@@ -47,7 +47,7 @@ def as_problem(
     place: Place,
 ) -> QuadraticProblem:
     """Checks the arguments and broadcasts them to one batch shape and one float dtype."""
-    a, b = (_square(name, x, place) for name, x in (("a", a), ("b", b)))
+    a, b = (as_square(name, x, place) for name, x in (("a", a), ("b", b)))
     n, m = a.shape[-1], b.shape[-1]
     lead = [a.shape[:-2], b.shape[:-2]]
     if linear is not None:
@@ -84,7 +84,7 @@ def as_problem(
         raise ValueError(
             f"The batch dimensions of all arguments must broadcast, got {[*map(tuple, lead)]}."
         ) from None
-    xp, dtype = place.xp, _float_of(*(x.dtype for x in (a, b, linear, given) if x is not None))
+    xp, dtype = place.xp, float_of(*(x.dtype for x in (a, b, linear, given) if x is not None))
 
     def whole(x: Any, core: int) -> Any:
         if x is None:
@@ -112,7 +112,7 @@ def as_problem(
     return QuadraticProblem(a, b, linear, rows, cols, known, given, draws, order)
 
 
-def _square(name: str, x: ArrayLike, place: Place) -> Any:
+def as_square(name: str, x: ArrayLike, place: Place) -> Any:
     x = as_array(name, x, place)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"`{name}` must have shape [..., k, k], got {x.shape}.")
@@ -120,7 +120,7 @@ def _square(name: str, x: ArrayLike, place: Place) -> Any:
     return x
 
 
-def _float_of(*dtypes: Any) -> np.dtype:
+def float_of(*dtypes: Any) -> np.dtype:
     """In which the solver computes: float64 if an argument has it, or if integers need it."""
     real = result_float()
     wide = [x for x in dtypes if np.dtype(x).itemsize == 8 or jnp.issubdtype(x, jnp.integer)]

@@ -1,0 +1,273 @@
+"""Gromov-Wasserstein problems: the public function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch._common.arguments import as_count, check_name
+from jaxmatch._common.gradient import apart
+from jaxmatch._common.place import current_place, in_full_precision
+from jaxmatch._common.promotion import with_promotion
+from jaxmatch._common.proof import constant, module_of
+from jaxmatch._common.result import Transport, result_float
+from jaxmatch._common.sharding import over_batch_shards
+from jaxmatch._common.status import Status
+from jaxmatch._common.switches import compiled, unchecked
+from jaxmatch._common.typing import Array, ArrayLike
+from jaxmatch._gromov.bounds import BOUNDS, best_bound
+from jaxmatch._gromov.problem import LOSSES, GromovProblem, as_problem
+from jaxmatch._gromov.result import GromovWasserstein
+from jaxmatch._gromov.walk import walk_down
+from jaxmatch._library import libraries
+from jaxmatch._quadratic.objective import objective_of, product
+from jaxmatch._transport.native import transport
+from jaxmatch._transport.problem import TransportProblem
+from jaxmatch._transport.solve import METHODS
+
+
+Solver = Callable[[TransportProblem], Transport]
+
+
+@unchecked
+@in_full_precision("c1", "c2", "p", "q", "feature_cost", "row_mask", "col_mask", on_host=True)
+def gromov_wasserstein(
+    c1: ArrayLike,
+    c2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    *,
+    feature_cost: ArrayLike | None = None,
+    alpha: ArrayLike = 0.5,
+    loss: Literal["square", "kl"] = "square",
+    starts: int | ArrayLike = 1,
+    steps: int = 100,
+    tolerance: float | None = None,
+    bounds: tuple[str, ...] = ("first", "second"),
+    row_mask: ArrayLike | None = None,
+    col_mask: ArrayLike | None = None,
+    key: Any = None,
+) -> GromovWasserstein:
+    """Compare two spaces by their inner distances: (fused) Gromov-Wasserstein, from many starts.
+
+    Looks for a plan T with sums p and q that minimises the sum of `L(c1[i, k], c2[j, l]) T[i, j]
+    T[k, l]`, by conditional gradient with exact transports and exact line search, and without
+    entropy. The problem is hard, and the result a local optimum. Leading dimensions are batch.
+
+    >>> import jax.numpy as jnp, jaxmatch as jm
+    >>> x, y = jnp.array([0.0, 1.0, 3.0]), jnp.array([5.0, 8.0, 4.0])
+    >>> res = jm.gromov_wasserstein(abs(x[:, None] - x), abs(y[:, None] - y))
+    >>> (3 * res.plan).round(), res.value.round(5)
+    (Array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 1., 0.]], dtype=float32), Array(0., dtype=float32))
+
+    **Arguments:**
+
+    - `c1`, `c2`: `[..., n, n]` and `[..., m, m]`.
+    - `p`, `q`: `[..., n]` and `[..., m]`, masses of one sum. Default: uniform, of sum 1.
+    - `feature_cost`: `[..., n, m]`, costs M of pairs. The objective is then
+      `(1 - alpha) * <M, T> + alpha * (the sum above)`.
+    - `loss`: L is `"square"`, or `"kl"`: a log(a / b) − a + b.
+    - `starts`: how many: the product of p and q, then random ones, or plans `[..., s, n, m]`.
+    - `steps`, `tolerance`: a start ends after so many steps, or when the gap is at most `tolerance`
+      times the size of the objective (default 1e-9, in float32 1e-5).
+    - `bounds`: which [lower bounds][gromov-methods] to compute: `"first"`, `"second"`, `"third"`.
+    - `row_mask`, `col_mask`: bool, `[..., n]` and `[..., m]`. False: it does not exist.
+    - `key`: a `jax.random` key, for random starts.
+
+    **Returns:** a [`GromovWasserstein`][jaxmatch.GromovWasserstein].
+
+    **Status:** `OPTIMAL` where the plan moves all mass, else those of `solve_transport`.
+
+    **Gradient:** of `value` to `c1`, `c2`, `feature_cost` and `alpha`, with the plan fixed.
+
+    **Raises:** `ValueError` for shapes that do not fit and a missing key, `TypeError` for dtypes.
+
+    **Source:** Mémoli (2011), Peyré et al. (2016), Vayer et al. (2019): [Papers][papers-transport].
+    """
+    check_name("loss", loss, LOSSES)
+    names = tuple(bounds)
+    for name in names:
+        check_name("bounds", name, BOUNDS)
+    steps = as_count("steps", steps)
+    place = current_place()
+    if not libraries.has_cpu_library():
+        place = place.by_jax()
+    problem = as_problem(
+        c1, c2, p, q, feature_cost, alpha, starts, key, row_mask, col_mask, place=place
+    )
+    if tolerance is None:
+        tolerance = 1e-9 if problem.c1.dtype == np.float64 else 1e-5
+    options: dict[str, Any] = {
+        "loss": loss,
+        "steps": steps,
+        "tolerance": float(tolerance),
+        "bounds": names,
+    }
+    if place.native:
+        return _result(problem, *_walked(problem, _here, **options), loss=loss)
+    return _solve(problem, **options)
+
+
+def _here(problem: TransportProblem) -> Transport:
+    return transport(problem, maximize=False, platform="cpu")
+
+
+@compiled(static_argnames=("loss", "steps", "tolerance", "bounds"))
+def _solve(problem: GromovProblem, **options: Any) -> GromovWasserstein:
+    def solve(problem: GromovProblem) -> GromovWasserstein:
+        @with_promotion
+        def found(problem: GromovProblem) -> tuple[Array, ...]:
+            return _walked(problem, lambda x: METHODS["auto"](x, maximize=False), **options)
+
+        return _result(problem, *apart(found)(problem), loss=options["loss"])
+
+    return over_batch_shards(solve, problem, core_dims=2)
+
+
+def _walked(
+    problem: GromovProblem,
+    solve: Solver,
+    *,
+    loss: str,
+    steps: int,
+    tolerance: float,
+    bounds: tuple[str, ...],
+) -> tuple[Array, ...]:
+    """Plans, gaps and steps of each start, the status of each problem, and its bound."""
+    xp = module_of(problem.c1)
+    valid = xp.ones_like(problem.p[..., 0], bool)
+    cleaned = {}
+    for name, x in problem._asdict().items():
+        core = x is not None and x.ndim - problem.p.ndim + 1
+        if core and name not in ("p", "q", "draws"):  # wrong masses are left to the transport
+            valid = valid & xp.isfinite(x).all(tuple(range(-core, 0)))
+        cleaned[name] = x
+    if loss == "kl":
+        valid = valid & (problem.c1 >= 0).all((-2, -1)) & (problem.c2 >= 0).all((-2, -1))
+    if problem.alpha is not None:
+        valid = valid & (problem.alpha >= 0) & (problem.alpha <= 1)
+    for name, x in problem._asdict().items():
+        if x is not None and name not in ("p", "q", "draws"):
+            known = valid.reshape((*valid.shape, *(1 for _ in range(x.ndim - valid.ndim))))
+            cleaned[name] = xp.where(known, x, 0)
+    problem = GromovProblem(**cleaned)
+
+    whole = problem.alpha
+    share = xp.ones_like(problem.p[..., 0]) if whole is None else whole
+    features = problem.feature_cost
+    linear = None if features is None else (1 - share)[..., None, None] * features
+    of = LOSSES[loss]
+    a, b = -share[..., None, None] * of.h1(problem.c1), of.h2(problem.c2)
+    f = objective_of(a, b, linear)
+    # How large the terms of the objective are: the gap, a difference of such, is compared to it.
+    size = xp.abs(share * _fixed_part(problem, loss))
+    if linear is not None:
+        size = size + (problem.p * xp.abs(linear).max(-1)).sum(-1)
+    plans = _first_plans(problem, solve)
+    walk = walk_down(f, plans, problem.p, problem.q, tolerance * size, steps, solve)
+    bound = best_bound(_wide(problem), bounds, loss, solve)
+    failed = walk.status.max(-1)
+    status = xp.where(valid, failed, Status.INVALID_COST).astype(np.int32)
+    return walk.plan, walk.gap, walk.steps, status, bound.astype(walk.gap.dtype)
+
+
+def _wide(problem: GromovProblem) -> GromovProblem:
+    """On the host, sums of bounds are taken in float64."""
+    if module_of(problem.c1) is jnp:
+        return problem
+    return jax.tree.map(lambda x: x.astype(np.float64), problem)
+
+
+def _fixed_part(problem: GromovProblem, loss: str) -> Array:
+    """The part of the objective that all plans have in common."""
+    of = LOSSES[loss]
+    parts = [
+        (mass[..., :, None] * mass[..., None, :] * function(c)).sum((-2, -1))
+        for function, c, mass in (
+            (of.f1, problem.c1, problem.p),
+            (of.f2, problem.c2, problem.q),
+        )
+    ]
+    return parts[0] + parts[1]
+
+
+def _first_plans(problem: GromovProblem, solve: Solver) -> Array:
+    """The product of masses, and plans halfway from it to a random vertex."""
+    if problem.starts is not None:
+        return problem.starts
+    xp = module_of(problem.p)
+    total = problem.q.sum(-1)[..., None, None]
+    flat = problem.p[..., :, None] * problem.q[..., None, :]
+    flat = (flat / xp.where(total > 0, total, 1))[..., None, :, :]
+    if problem.draws is None:
+        return flat
+    shape = problem.draws.shape
+    masses = (
+        xp.broadcast_to(x[..., None, :], (*shape[:-2], x.shape[-1])) for x in (problem.p, problem.q)
+    )
+    drawn = solve(TransportProblem(problem.draws.astype(flat.dtype), *masses)).todense()
+    return xp.concatenate([flat, (flat + drawn.astype(flat.dtype)) / 2], -3)
+
+
+@with_promotion
+def _result(
+    problem: GromovProblem,
+    plans: Array,
+    gaps: Array,
+    steps: Array,
+    status: Array,
+    bound: Array,
+    *,
+    loss: str,
+) -> GromovWasserstein:
+    """The best of the starts. Its value depends on the problem with the plan fixed."""
+    xp, real = module_of(plans), result_float()
+    solved = status == Status.OPTIMAL
+    values = _values(constant(problem), plans, loss)
+    start = values.argmin(-1).astype(np.int32)
+    least = values.min(-1, keepdims=True)
+    size = xp.abs(_fixed_part(constant(problem), loss))[..., None]
+    near = 1e-6 * xp.abs(least) + 64 * float(np.finfo(values.dtype).eps) * size
+    at = start[..., None]
+    plan = xp.take_along_axis(plans, at[..., None, None], -3)
+    value = _values(problem, plan, loss)[..., 0]
+
+    def kept(x: Array, other: float = np.nan) -> Array:
+        known = solved.reshape((*solved.shape, *(1 for _ in range(x.ndim - solved.ndim))))
+        return xp.where(known, x, other)
+
+    return GromovWasserstein(
+        plan=kept(plan[..., 0, :, :], 0).astype(real),
+        value=kept(value).astype(real),
+        gap=kept(xp.maximum(xp.take_along_axis(gaps, at, -1)[..., 0], 0)).astype(real),
+        bound=kept(bound).astype(real),
+        start=kept(start, 0).astype(np.int32),
+        values=kept(values).astype(real),
+        agree=kept((values <= least + near).sum(-1), 0).astype(np.int32),
+        steps=kept(steps, 0).astype(np.int32),
+        status=status,
+    )
+
+
+def _values(problem: GromovProblem, plans: Array, loss: str) -> Array:
+    """The objective of plans, with masses as they are in the plans."""
+    of = LOSSES[loss]
+    rows, cols = plans.sum(-1), plans.sum(-2)
+    c1, c2 = problem.c1[..., None, :, :], problem.c2[..., None, :, :]
+    left = (rows * product(of.f1(c1), rows[..., None])[..., 0]).sum(-1)
+    right = (cols * product(of.f2(c2), cols[..., None])[..., 0]).sum(-1)
+    moved = product(product(of.h1(c1), plans), of.h2(c2).swapaxes(-1, -2))
+    value = left + right - (moved * plans).sum((-2, -1))
+    if problem.alpha is None:
+        return value
+    share = problem.alpha[..., None]
+    assert problem.feature_cost is not None
+    return (1 - share) * (problem.feature_cost[..., None, :, :] * plans).sum((-2, -1)) + (
+        share * value
+    )
