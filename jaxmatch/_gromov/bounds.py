@@ -27,6 +27,7 @@ def best_bound(
     names: tuple[str, ...],
     loss: str,
     solve: Callable[[TransportProblem], Transport],
+    uniform: bool,
 ) -> Float[Array, "..."]:
     """The greatest of the named bounds; 0 or more for `"square"`."""
     xp = module_of(problem.c1)
@@ -34,7 +35,7 @@ def best_bound(
     if "first" in names and loss == "square":
         own.append(_first(problem))
     if "second" in names:
-        own.append(_second(problem, loss))
+        own.append(_second(problem, loss, uniform))
     rows = _costs_of_rows(problem, loss) if "third" in names else None
     if problem.alpha is None:
         if rows is not None:
@@ -72,13 +73,21 @@ def _first(problem: GromovProblem) -> Float[Array, "..."]:
     return in_order(x, problem.p, y, problem.q, LOSSES["square"])
 
 
-def _second(problem: GromovProblem, loss: str) -> Float[Array, "..."]:
+def _second(problem: GromovProblem, loss: str, uniform: bool) -> Float[Array, "..."]:
     """A coupling of points is one of all distances."""
-    sides = []
+    xp = module_of(problem.c1)
+    sides: list[Any] = []
+    if uniform:  # a mean of numbers in order
+        x, y = (
+            xp.sort(c.reshape(*c.shape[:-2], c.shape[-1] ** 2), axis=-1)
+            for c in (problem.c1, problem.c2)
+        )
+        return LOSSES[loss](x, y).mean(-1)
     for c, mass in ((problem.c1, problem.p), (problem.c2, problem.q)):
         weight = mass[..., :, None] * mass[..., None, :]
         sides += [x.reshape(*x.shape[:-2], x.shape[-1] ** 2) for x in (c, weight)]
-    return in_order(*sides, LOSSES[loss])
+    x, a, y, b = sides
+    return in_order(x, a, y, b, LOSSES[loss])
 
 
 def _costs_of_rows(problem: GromovProblem, loss: str) -> Float[Array, "... n m"]:

@@ -134,18 +134,19 @@ def as_problem(
             x = exists / xp.maximum(exists.sum(-1, keepdims=True), 1)
         own.append(xp.where(exists, xp.broadcast_to(x, exists.shape), 0).astype(dtype))
     draws: Any = None
-    if given is None and count > 1:
+    if given is None and key is not None and count > 1:
         draws = jax.random.uniform(key, (*batch, count - 1, n, m), jnp.float32)
         draws = np.asarray(draws) if place.native else draws
     fused = feature_cost is not None
     return GromovProblem(
-        _existing(whole(c1, 2), rows, rows),
-        _existing(whole(c2, 2), cols, cols),
-        *own,
-        _existing(whole(feature_cost, 2), rows, cols) if fused else None,
-        whole(alpha, 0) if fused else None,
-        whole(given, 3),
-        draws,
+        c1=_existing(whole(c1, 2), rows, rows),
+        c2=_existing(whole(c2, 2), cols, cols),
+        p=own[0],
+        q=own[1],
+        feature_cost=_existing(whole(feature_cost, 2), rows, cols) if fused else None,
+        alpha=whole(alpha, 0) if fused else None,
+        starts=whole(given, 3),
+        draws=draws,
     )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch._assignment.methods import HERE
+from jaxmatch._assignment.methods import METHODS as ASSIGN
+from jaxmatch._assignment.problem import AssignmentProblem
 from jaxmatch._common.arguments import as_count, check_name
-from jaxmatch._common.gradient import apart
+from jaxmatch._common.gradient import apart, envelope_value, instantiated
 from jaxmatch._common.place import current_place, in_full_precision
 from jaxmatch._common.promotion import with_promotion
 from jaxmatch._common.proof import constant, module_of
-from jaxmatch._common.result import Transport, result_float
+from jaxmatch._common.result import Assignment, Transport, result_float
 from jaxmatch._common.sharding import over_batch_shards
 from jaxmatch._common.status import Status
 from jaxmatch._common.switches import compiled, unchecked
@@ -22,9 +26,9 @@ from jaxmatch._common.typing import Array, ArrayLike
 from jaxmatch._gromov.bounds import BOUNDS, best_bound
 from jaxmatch._gromov.problem import LOSSES, GromovProblem, as_problem
 from jaxmatch._gromov.result import GromovWasserstein
-from jaxmatch._gromov.walk import walk_down
+from jaxmatch._gromov.walk import gradient_of_product, walk_down
 from jaxmatch._library import libraries
-from jaxmatch._quadratic.objective import objective_of, product
+from jaxmatch._quadratic.objective import Objective, gradient_of, objective_of, product
 from jaxmatch._transport.native import transport
 from jaxmatch._transport.problem import TransportProblem
 from jaxmatch._transport.solve import METHODS
@@ -108,22 +112,44 @@ def gromov_wasserstein(
         "steps": steps,
         "tolerance": float(tolerance),
         "bounds": names,
+        # Then plans are permutations, for the assignment solver, which starts warm faster.
+        "uniform": all(x is None for x in (p, q, row_mask, col_mask))
+        and problem.c1.shape[-1] == problem.c2.shape[-1] > 0,
     }
     if place.native:
-        return _result(problem, *_walked(problem, _here, **options), loss=loss)
+        solve = partial(transport, maximize=False, platform="cpu")
+        return _result(problem, *_walked(problem, solve, HERE["auto"], **options), loss=loss)
     return _solve(problem, **options)
 
 
-def _here(problem: TransportProblem) -> Transport:
-    return transport(problem, maximize=False, platform="cpu")
+def _of_permutation(problem: TransportProblem, assign: Callable[..., Assignment]) -> Transport:
+    """Transport between equal masses, by an assignment."""
+    xp, mass = module_of(problem.cost), problem.supply
+    exists = mass > 0
+    found = assign(
+        AssignmentProblem(problem.cost, exists, exists, col_dual=problem.col_dual), maximize=False
+    )
+    rows = xp.broadcast_to(xp.arange(mass.shape[-1], dtype=np.int32), mass.shape)
+    unit = mass[..., 0]
+    return Transport(
+        rows=rows,
+        cols=found.col4row,
+        mass=mass,
+        cost=found.cost * unit,
+        row_dual=found.row_dual,
+        col_dual=found.col_dual,
+        gap=found.gap * unit,
+        status=found.status,
+    )
 
 
-@compiled(static_argnames=("loss", "steps", "tolerance", "bounds"))
+@compiled(static_argnames=("loss", "steps", "tolerance", "bounds", "uniform"))
 def _solve(problem: GromovProblem, **options: Any) -> GromovWasserstein:
     def solve(problem: GromovProblem) -> GromovWasserstein:
         @with_promotion
         def found(problem: GromovProblem) -> tuple[Array, ...]:
-            return _walked(problem, lambda x: METHODS["auto"](x, maximize=False), **options)
+            move = partial(METHODS["auto"], maximize=False)
+            return _walked(problem, move, ASSIGN["auto"], **options)
 
         return _result(problem, *apart(found)(problem), loss=options["loss"])
 
@@ -133,13 +159,17 @@ def _solve(problem: GromovProblem, **options: Any) -> GromovWasserstein:
 def _walked(
     problem: GromovProblem,
     solve: Solver,
+    assign: Callable[..., Assignment],
     *,
     loss: str,
     steps: int,
     tolerance: float,
     bounds: tuple[str, ...],
+    uniform: bool,
 ) -> tuple[Array, ...]:
-    """Plans, gaps and steps of each start, the status of each problem, and its bound."""
+    """Plans, values, gaps and steps of each start, the status of each problem, and its bound."""
+    if uniform:
+        solve = partial(_of_permutation, assign=assign)
     xp = module_of(problem.c1)
     valid = xp.ones_like(problem.p[..., 0], bool)
     cleaned = {}
@@ -166,15 +196,20 @@ def _walked(
     a, b = -share[..., None, None] * of.h1(problem.c1), of.h2(problem.c2)
     f = objective_of(a, b, linear)
     # How large the terms of the objective are: the gap, a difference of such, is compared to it.
-    size = xp.abs(share * _fixed_part(problem, loss))
+    fixed = share * _fixed_part(problem, loss)
+    size = xp.abs(fixed)
     if linear is not None:
         size = size + (problem.p * xp.abs(linear).max(-1)).sum(-1)
-    plans = _first_plans(problem, solve)
-    walk = walk_down(f, plans, problem.p, problem.q, tolerance * size, steps, solve)
-    bound = best_bound(_wide(problem), bounds, loss, solve)
+    plans, gradient = _first_plans(problem, f, solve)
+    enough = tolerance * size
+    walk = walk_down(f, plans, gradient, problem.p, problem.q, enough, steps, solve)
+    values = walk.value + fixed[..., None]
+    if linear is not None:
+        values = values + (linear[..., None, :, :] * walk.plan).sum((-2, -1))
+    bound = best_bound(_wide(problem), bounds, loss, solve, uniform)
     failed = walk.status.max(-1)
     status = xp.where(valid, failed, Status.INVALID_COST).astype(np.int32)
-    return walk.plan, walk.gap, walk.steps, status, bound.astype(walk.gap.dtype)
+    return walk.plan, values, walk.gap, walk.steps, status, bound.astype(walk.gap.dtype)
 
 
 def _wide(problem: GromovProblem) -> GromovProblem:
@@ -197,28 +232,31 @@ def _fixed_part(problem: GromovProblem, loss: str) -> Array:
     return parts[0] + parts[1]
 
 
-def _first_plans(problem: GromovProblem, solve: Solver) -> Array:
-    """The product of masses, and plans halfway from it to a random vertex."""
-    if problem.starts is not None:
-        return problem.starts
+def _first_plans(problem: GromovProblem, f: Objective, solve: Solver) -> tuple[Array, Array]:
+    """The product of masses, and plans halfway from it to a random vertex; and gradients there."""
     xp = module_of(problem.p)
-    total = problem.q.sum(-1)[..., None, None]
-    flat = problem.p[..., :, None] * problem.q[..., None, :]
-    flat = (flat / xp.where(total > 0, total, 1))[..., None, :, :]
+    if problem.starts is not None:
+        return problem.starts.copy(), gradient_of(f, problem.starts)
+    total = problem.q.sum(-1, keepdims=True)
+    q = problem.q / xp.where(total > 0, total, 1)
+    flat = (problem.p[..., :, None] * q[..., None, :])[..., None, :, :]
+    gradient = gradient_of_product(f, problem.p, q)
     if problem.draws is None:
-        return flat
+        return flat, gradient
     shape = problem.draws.shape
-    masses = (
+    p, q = (
         xp.broadcast_to(x[..., None, :], (*shape[:-2], x.shape[-1])) for x in (problem.p, problem.q)
     )
-    drawn = solve(TransportProblem(problem.draws.astype(flat.dtype), *masses)).todense()
-    return xp.concatenate([flat, (flat + drawn.astype(flat.dtype)) / 2], -3)
+    drawn = solve(TransportProblem(problem.draws.astype(flat.dtype), p, q)).todense()
+    other = (flat + drawn.astype(flat.dtype)) / 2
+    return xp.concatenate([flat, other], -3), xp.concatenate([gradient, gradient_of(f, other)], -3)
 
 
 @with_promotion
 def _result(
     problem: GromovProblem,
     plans: Array,
+    values: Array,
     gaps: Array,
     steps: Array,
     status: Array,
@@ -229,22 +267,23 @@ def _result(
     """The best of the starts. Its value depends on the problem with the plan fixed."""
     xp, real = module_of(plans), result_float()
     solved = status == Status.OPTIMAL
-    values = _values(constant(problem), plans, loss)
     start = values.argmin(-1).astype(np.int32)
     least = values.min(-1, keepdims=True)
     size = xp.abs(_fixed_part(constant(problem), loss))[..., None]
     near = 1e-6 * xp.abs(least) + 64 * float(np.finfo(values.dtype).eps) * size
     at = start[..., None]
-    plan = xp.take_along_axis(plans, at[..., None, None], -3)
-    value = _values(problem, plan, loss)[..., 0]
+    plan = xp.take_along_axis(plans, at[..., None, None], -3)[..., 0, :, :]
+    value = xp.where(solved, least[..., 0], np.nan)
+    if xp is jnp:
+        value = envelope_value(value, problem, (plan, solved), _VALUE_JVPS[loss])
 
     def kept(x: Array, other: float = np.nan) -> Array:
         known = solved.reshape((*solved.shape, *(1 for _ in range(x.ndim - solved.ndim))))
         return xp.where(known, x, other)
 
     return GromovWasserstein(
-        plan=kept(plan[..., 0, :, :], 0).astype(real),
-        value=kept(value).astype(real),
+        plan=kept(plan, 0).astype(real),
+        value=value.astype(real),
         gap=kept(xp.maximum(xp.take_along_axis(gaps, at, -1)[..., 0], 0)).astype(real),
         bound=kept(bound).astype(real),
         start=kept(start, 0).astype(np.int32),
@@ -255,19 +294,29 @@ def _result(
     )
 
 
-def _values(problem: GromovProblem, plans: Array, loss: str) -> Array:
-    """The objective of plans, with masses as they are in the plans."""
+def _value(problem: GromovProblem, plan: Array, loss: str) -> Array:
+    """The objective of a plan, with masses as they are in the plan."""
     of = LOSSES[loss]
-    rows, cols = plans.sum(-1), plans.sum(-2)
-    c1, c2 = problem.c1[..., None, :, :], problem.c2[..., None, :, :]
-    left = (rows * product(of.f1(c1), rows[..., None])[..., 0]).sum(-1)
-    right = (cols * product(of.f2(c2), cols[..., None])[..., 0]).sum(-1)
-    moved = product(product(of.h1(c1), plans), of.h2(c2).swapaxes(-1, -2))
-    value = left + right - (moved * plans).sum((-2, -1))
+    rows, cols = plan.sum(-1), plan.sum(-2)
+    left = (rows * product(of.f1(problem.c1), rows[..., None])[..., 0]).sum(-1)
+    right = (cols * product(of.f2(problem.c2), cols[..., None])[..., 0]).sum(-1)
+    moved = product(product(of.h1(problem.c1), plan), of.h2(problem.c2).swapaxes(-1, -2))
+    value = left + right - (moved * plan).sum((-2, -1))
     if problem.alpha is None:
         return value
-    share = problem.alpha[..., None]
     assert problem.feature_cost is not None
-    return (1 - share) * (problem.feature_cost[..., None, :, :] * plans).sum((-2, -1)) + (
-        share * value
-    )
+    features = (problem.feature_cost * plan).sum((-2, -1))
+    return (1 - problem.alpha) * features + problem.alpha * value
+
+
+@with_promotion
+def _value_jvp(
+    problem: GromovProblem, tangents: GromovProblem, found: tuple[Array, Array], *, loss: str
+) -> Array:
+    plan, solved = found
+    whole = instantiated(tangents, problem)
+    dot = jax.jvp(lambda x: _value(x, plan, loss), (problem,), (whole,))[1]
+    return jnp.where(solved, dot, 0)
+
+
+_VALUE_JVPS = {loss: partial(_value_jvp, loss=loss) for loss in LOSSES}

@@ -21,7 +21,7 @@ from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Float, Int
 from jaxmatch._quadratic.frank_wolfe import between, on_host
-from jaxmatch._quadratic.objective import Objective, gradient_of, product
+from jaxmatch._quadratic.objective import Objective, chosen_rows, gradient_of, product
 from jaxmatch._transport.problem import TransportProblem
 
 
@@ -41,19 +41,21 @@ class Walk(NamedTuple):
 def walk_down(
     f: Objective,
     plans: Float[Array, "... s n m"],
+    gradient: Float[Array, "... s n m"],
     p: Float[Array, "... n"],
     q: Float[Array, "... m"],
     enough: Float[Array, "..."],
     steps: int,
     solve: Callable[[TransportProblem], Transport],
 ) -> Walk:
-    """Walks until the gap is at most `enough`, for at most so many steps."""
+    """Walks until the gap is at most `enough`, for at most so many steps. On the host, it writes
+    into plans and gradients.
+    """
     xp = module_of(plans)
     *lead, _, m = plans.shape
-    gradient = gradient_of(f, plans)
     zero = xp.zeros(tuple(lead), plans.dtype)
     walk = Walk(
-        plans.copy(),
+        plans,
         gradient,
         (gradient * plans).sum((-2, -1)) / 2,
         zero + np.inf,
@@ -90,6 +92,13 @@ def _step(
     gap = (whole * walk.plan).sum((-2, -1)) - along(whole, towards)
     solved = towards.status == Status.OPTIMAL
     goes = walk.walks & solved & (gap > enough[..., None]) & (walk.steps < steps)
+    ended = walk._replace(
+        gap=xp.where(walk.walks, gap, walk.gap).astype(dtype),
+        walks=goes,
+        status=xp.where(walk.walks, towards.status, walk.status),
+    )
+    if xp is np and not goes.any():
+        return ended
     gradient = _gradient_at(f, towards)
 
     # On the way from T to S the value is f(T) + slope t + bend t².
@@ -98,15 +107,12 @@ def _step(
     curved = bend > 0
     t = xp.where(curved, xp.clip(gap / xp.where(curved, 2 * bend, 1), 0, 1), 1)
     t = xp.where(goes, t, 0).astype(dtype)
-    return Walk(
-        between(walk.plan, towards.todense().astype(dtype), t),
-        between(walk.gradient, gradient, t),
-        (walk.value + (across - 2 * walk.value + bend * t) * t).astype(dtype),
-        xp.where(walk.walks, gap, walk.gap).astype(dtype),
-        xp.where(goes[..., None], towards.col_dual, walk.col_dual),
-        goes,
-        walk.steps + goes,
-        xp.where(walk.walks, towards.status, walk.status),
+    return ended._replace(
+        plan=between(walk.plan, towards.todense().astype(dtype), t),
+        gradient=between(walk.gradient, gradient, t),
+        value=(walk.value + (across - 2 * walk.value + bend * t) * t).astype(dtype),
+        col_dual=xp.where(goes[..., None], towards.col_dual, walk.col_dual),
+        steps=walk.steps + goes,
     )
 
 
@@ -116,6 +122,17 @@ def along(x: Float[Array, "... n m"], plan: Transport) -> Float[Array, "..."]:
     flat = x.reshape(*x.shape[:-2], x.shape[-2] * m)
     at = xp.maximum(plan.rows * m + plan.cols, 0)
     return (xp.take_along_axis(flat, at, -1) * plan.mass).sum(-1)
+
+
+def gradient_of_product(f: Objective, p: Array, q: Array) -> Float[Array, "... 1 n m"]:
+    """Of the quadratic part, at the product of two vectors."""
+
+    def term(k: int) -> Array:
+        row = product(f.left[k], p[..., None])
+        col = product(f.right[k].swapaxes(-1, -2), q[..., None])
+        return row * col.swapaxes(-1, -2)
+
+    return either(f.two, lambda: term(0) + term(1), lambda: term(0))[..., None, :, :]
 
 
 def _gradient_at(f: Objective, plan: Transport) -> Float[Array, "... s n m"]:
@@ -133,6 +150,8 @@ def _rows_of(plan: Any, right: Any, left: Any) -> Any:
     """On the host: the plan times `right`, by the few entries of the plan, which are in order."""
     (*lead, _), n, m = plan.rows.shape, left.shape[-1], right.shape[-1]
     count = int(np.prod(lead))
+    if plan.rows.shape[-1] == n == m and (plan.rows == np.arange(n)).all():
+        return chosen_rows(right, plan.cols) * plan.mass[..., None]  # a permutation
     each = np.arange(count).reshape(*lead, 1)
     unused = plan.rows < 0
     row = (np.where(unused, n - 1, plan.rows) + each * n).reshape(-1)
