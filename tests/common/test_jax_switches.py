@@ -273,6 +273,25 @@ def bottlenecks(cost):
     return found, slope, along
 
 
+@case(
+    "quadratic_assignment", "QuadraticAssignment", "gromov_wasserstein", "GromovWasserstein",
+    inputs=lambda: (costs()[0][0, :3, :3],),
+)  # fmt: skip
+def quadratic(cost):
+    cost = jnp.where(jnp.isfinite(cost), cost, 9)
+    many = {"starts": 3, "key": jax.random.key(0)}
+    pairs = jm.quadratic_assignment(
+        cost, cost.T, linear=cost, seeds=np.array([[0, 1]]), two_opt=True, **many
+    )
+    masses = jnp.asarray(np.array([0.5, 0.25, 0.25]))
+    plan = jm.gromov_wasserstein(cost, cost.T, masses, feature_cost=cost, **many)
+    slopes = [
+        pullback(lambda c: jm.quadratic_assignment(c, cost).value, cost),
+        pullback(lambda c: jm.gromov_wasserstein(c, cost, bounds=()).value, cost),
+    ]
+    return pairs.value, plan.value, slopes
+
+
 @pytest.mark.parametrize("switch", ["disable_jit", "debug_nans", "debug_infs"])
 @pytest.mark.parametrize("method", ["xla", "core", "auction", "classical", "tree"])
 def test_methods(switch, method):

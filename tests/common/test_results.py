@@ -18,6 +18,7 @@ def batched(shape):
     graph = jm.BipartiteGraph.from_edges([0, 0, 1], [0, 1, 0], (3, 2))
     graph = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *x.shape)), graph)
     matching = jm.maximum_bipartite_matching(graph)
+    square = cost[..., :, :1] + cost[..., None, :, 0]
     network = jm.FlowNetwork.from_edges([0, 1], [1, 2], 3)
     capacity = rng.integers(1, 9, (*shape, 2)).astype(np.int32)
     flow = jm.maximum_flow(network, capacity, 0, 2)
@@ -32,6 +33,8 @@ def batched(shape):
         "BottleneckAssignment": (bottleneck := jm.bottleneck_assignment(cost)),
         "BottleneckCheck": jm.check_bottleneck(cost, bottleneck),
         "Alignment": jm.solve_alignment(cost[..., :3], cost[..., 1:], starts=2),
+        "QuadraticAssignment": jm.quadratic_assignment(square, square),
+        "GromovWasserstein": jm.gromov_wasserstein(square, square),
         "Matching": matching,
         "MatchingCheck": jm.check_matching(graph, matching),
         "Flow": flow,

@@ -219,10 +219,25 @@ def _losses(rng: np.random.Generator) -> dict[str, Case]:
     }
 
 
+def _quadratic(rng: np.random.Generator) -> dict[str, Case]:
+    one, other = rng.random((2, B, N, N), np.float32)
+    many = {"starts": 3, "key": jax.random.key(0)}
+    return {
+        "quadratic_assignment": Case(
+            partial(jm.quadratic_assignment, two_opt=True, **many), (one, other)
+        ),
+        "gromov_wasserstein": Case(
+            lambda c1, c2, p: jm.gromov_wasserstein(c1, c2, p, **many),
+            (one, other, one[:, 0] * 0 + 1 / N),
+        ),
+        "gromov_wasserstein of equal masses": Case(jm.gromov_wasserstein, (one, other)),
+    }
+
+
 def cases() -> dict[str, Case]:
     """By the name of what is exported."""
     rng = np.random.default_rng(0)
     found = {}
-    for group in (_dense, _points, _graphs, _cuts, _losses):
+    for group in (_dense, _points, _graphs, _cuts, _quadratic, _losses):
         found |= group(rng)
     return found
