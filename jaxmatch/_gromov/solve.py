@@ -63,12 +63,12 @@ def gromov_wasserstein(
     entropy. The problem is hard, and the result a local optimum. Leading dimensions are batch.
 
     >>> import jax.numpy as jnp, jaxmatch as jm
-    >>> x, y = jnp.array([0.0, 1.0, 3.0]), jnp.array([5.0, 8.0, 4.0])
+    >>> x, y = jnp.array([0.0, 1.0, 3.0]), jnp.array([8.0, 5.0, 6.0])
     >>> res = jm.gromov_wasserstein(abs(x[:, None] - x), abs(y[:, None] - y))
     >>> (3 * res.plan).round(), res.value.round(5)
-    (Array([[0., 0., 1.],
-           [1., 0., 0.],
-           [0., 1., 0.]], dtype=float32), Array(0., dtype=float32))
+    (Array([[0., 1., 0.],
+           [0., 0., 1.],
+           [1., 0., 0.]], dtype=float32), Array(0., dtype=float32))
 
     **Arguments:**
 
@@ -92,7 +92,7 @@ def gromov_wasserstein(
 
     **Raises:** `ValueError` for shapes that do not fit and a missing key, `TypeError` for dtypes.
 
-    **Source:** Mémoli (2011), Peyré et al. (2016), Vayer et al. (2019): [Papers][papers-transport].
+    **Source:** Mémoli (2011), Peyré et al. (2016), Vayer et al. (2019): [Papers][papers-quadratic].
     """
     check_name("loss", loss, LOSSES)
     names = tuple(bounds)
