@@ -79,14 +79,14 @@ NOT_CALLED = {
     # They call the native target of minimum_cost_flow.
     | {"check_sparse_transport", "solve_sparse_transport"}
     # Local optima, of which nothing is proved.
-    | {"gromov_wasserstein", "quadratic_assignment"}
+    | {"gromov_wasserstein", "quadratic_assignment", "solve_alignment"}
     # What results, checks and graphs are.
-    | {"Assignment", "AssignmentCheck", "BipartiteGraph", "BottleneckAssignment",
+    | {"Alignment", "Assignment", "AssignmentCheck", "BipartiteGraph", "BottleneckAssignment",
        "BottleneckCheck", "CapacitatedAssignment", "Flow", "FlowCheck", "FlowNetwork",
-       "FlowOptions", "GromovWasserstein", "KBestAssignments", "KBestCheck", "Matching", "MatchingCheck",
-       "MatchingOptions", "MinimumCostFlow", "MinimumCostFlowCheck", "MinimumCut",
-       "MinimumCutCheck", "QuadraticAssignment", "SparseTransport", "SparseTransportCheck", "Status", "Transport",
-       "TransportCheck"},
+       "FlowOptions", "GridCut", "GromovWasserstein", "KBestAssignments", "KBestCheck",
+       "Matching", "MatchingCheck", "MatchingOptions", "MinimumCostFlow",
+       "MinimumCostFlowCheck", "MinimumCut", "MinimumCutCheck", "QuadraticAssignment",
+       "SparseTransport", "SparseTransportCheck", "Status", "Transport", "TransportCheck"},
     "jaxmatch.losses": {"DetectionLoss", "HungarianLoss", "Regret", "StructuredLoss"}
     # Formulas without a solver.
     | {"box_area", "box_cxcywh_to_xyxy", "box_iou", "box_xyxy_to_cxcywh", "dice_cost",

@@ -513,13 +513,19 @@ def grid(source, sink, pairs):
     return res.replace(), twin, slope, along
 
 
-@case("grid_cut", "check_grid_cut", inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),))
+@case(
+    *("grid_cut", "check_grid_cut", "GridCut", "GridCut.empty"),
+    inputs=lambda: (np.array([[9, 8, 1], [9, 2, 1]], np.int32),),
+)
 def grid_of_integers(image):
     smooth = np.full((4, 2, 3), 3, np.int32)
     wide = jnp.broadcast_to(smooth, (2, *smooth.shape))
     res = jm.grid_cut(image, 10 - image, wide)
     check = jm.check_grid_cut(image, 10 - image, wide, res)
-    return jm.grid_cut(image, 10 - image, smooth), res, check
+    first = jm.GridCut.empty(image.shape, 4, image.dtype)
+    warm = jm.grid_cut(image, 9 - image, smooth, warm_start=first)
+    again = jm.grid_cut(image, 10 - image, smooth, warm_start=warm)
+    return jm.grid_cut(image, 10 - image, smooth), res, check, again.value
 
 
 # ---------------------------------------------------------------------------------------------

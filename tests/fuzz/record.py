@@ -121,10 +121,14 @@ def _graphs(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
         capacity = rng.integers(0, 9, (2, 14)).astype(dtype)
         for method in ("auto", "augment", "pseudoflow"):
             yield lambda c=capacity, m=method: jm.maximum_flow(network, c, 0, 5, method=m)
+        yield lambda c=capacity: jm.maximum_flow(
+            network, c, 0, 5, warm_start=jm.maximum_flow(network, c, 0, 5)
+        )
         for arcs, shape in ((4, (3, 4)), (8, (3, 4)), (6, (2, 3, 4))):
             sides = (2, *shape), (2, *shape), (2, arcs, *shape)
             grid = [rng.integers(0, 9, x).astype(dtype) for x in sides]
             yield lambda c=grid, k=arcs: jm.grid_cut(*c, connectivity=k)
+            yield lambda c=grid, k=arcs: jm.grid_cut(*c, connectivity=k, return_flow=True)
 
 
 def _volume(rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
