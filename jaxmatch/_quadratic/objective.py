@@ -92,11 +92,7 @@ def values_of(
 ) -> tuple[Float[Array, "... s"], Float[Array, "... s"]]:
     """The objective of permutations, and the sum of the magnitudes of its terms."""
     xp = module_of(a)
-    rows = chosen_rows(b, col4row)
-    index = xp.maximum(col4row, 0)[..., None, :]
-    pairs = xp.take_along_axis(
-        rows, xp.broadcast_to(index, (*rows.shape[:-1], index.shape[-1])), -1
-    )
+    pairs = _chosen_pairs(b, xp.maximum(col4row, 0))
     matched = col4row >= 0
     terms = a[..., None, :, :] * pairs
     terms = xp.where(matched[..., None] & matched[..., None, :], terms, 0)
@@ -106,3 +102,14 @@ def values_of(
         own = xp.where(matched, own[..., 0], 0)
         value, size = value + own.sum(-1), size + xp.abs(own).sum(-1)
     return value, size
+
+
+def _chosen_pairs(b: Any, at: Any) -> Any:
+    """b[..., at[i], at[j]], as [..., s, n, n]."""
+    if module_of(b) is np:
+        m, lead = b.shape[-1], b.shape[:-2]
+        first = m * m * np.arange(int(np.prod(lead))).reshape(*lead, 1, 1, 1)
+        return b.reshape(-1).take(m * at[..., :, None] + at[..., None, :] + first, mode="clip")
+    rows = chosen_rows(b, at)
+    index = jnp.broadcast_to(at[..., None, :], (*rows.shape[:-1], at.shape[-1]))
+    return jnp.take_along_axis(rows, index, -1)

@@ -59,7 +59,8 @@ def first_points(
     dtype = problem.a.dtype
     free = sides.rows[..., :, None] & sides.cols[..., None, :]
     if problem.starts is not None:
-        points = xp.where(free, problem.starts, 0)
+        whole = xp is np and free.all()
+        points = problem.starts if whole else xp.where(free, problem.starts, 0)
     else:
         longer = xp.maximum(sides.rows.sum(-1), sides.cols.sum(-1))[..., None, None]
         flat = xp.where(free, (1 / xp.maximum(longer, 1)).astype(dtype), 0).astype(dtype)
