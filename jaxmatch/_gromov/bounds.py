@@ -14,6 +14,7 @@ from jax import lax
 
 from jaxmatch._common.proof import module_of
 from jaxmatch._common.result import Transport
+from jaxmatch._common.symbolic import broadcast_shapes
 from jaxmatch._common.typing import Array, Float
 from jaxmatch._gromov.problem import LOSSES, GromovProblem
 from jaxmatch._transport.problem import TransportProblem
@@ -106,7 +107,7 @@ def _costs_of_rows(problem: GromovProblem, loss: str) -> Float[Array, "... n m"]
 def in_order(x: Array, a: Array, y: Array, b: Array, loss: Any) -> Float[Array, "..."]:
     """The integral of L over masses coupled in the order of numbers. Batches broadcast."""
     xp = module_of(x)
-    shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    shape = broadcast_shapes(x.shape[:-1], y.shape[:-1])
     (x, x_level), (y, y_level) = (
         tuple(xp.broadcast_to(z, (*shape, z.shape[-1])) for z in _steps(*side))
         for side in ((x, a), (y, b))
