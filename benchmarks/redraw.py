@@ -25,6 +25,7 @@ from benchmarks.learning import plots as learning
 from benchmarks.map import __main__ as map_of_solvers
 from benchmarks.matching import plots as matching
 from benchmarks.min_cost_flow import solve as min_cost_flow
+from benchmarks.quadratic import plots as quadratic
 from benchmarks.sparse_assignment import solve as sparse
 from benchmarks.transport import solve as transport
 
@@ -91,6 +92,10 @@ FIGURES: dict[str, tuple[str, Draw]] = {
     "min_cost_flow_cpu": (
         "min_cost_flow_cpu.json",
         lambda x, path: min_cost_flow.plot(x["rows"], path),
+    ),
+    "quadratic_cpu": (
+        "quadratic_cpu.json",
+        lambda x, path: quadratic.draw(x["quadratic"], x["gromov"], path),
     ),
     "sparse_assignment_cpu": (
         "sparse_assignment_cpu.json",
