@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,7 +15,6 @@ from jaxmatch._common.arguments import check_name
 from jaxmatch._common.limits import MOST_GRAPH_EDGES
 from jaxmatch._common.proof import module_of, over_problems
 from jaxmatch._common.result import Assignment, Matching
-from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._common.symbolic import require_sizes
 from jaxmatch._common.typing import Array, Bool, Int
@@ -82,14 +82,12 @@ def solve_maximum(
         return each(_cover, allowed, rows & (matching.col4row < 0), matching.col4row)
 
     lacks = (there & ~allowed).any()
-    if lacks_some:
+    if lacks_some or (xp is jnp and jax.sharding.get_abstract_mesh().manual_axes):
         row_cover, col_cover = of_some()
     elif xp is np:
         row_cover, col_cover = of_some() if lacks else of_all()
     else:
-        row_cover, col_cover = lax.cond(
-            lacks, lambda: vary_alike(of_some(), problem), lambda: vary_alike(of_all(), problem)
-        )
+        row_cover, col_cover = lax.cond(lacks, of_some, of_all)
     first = solve(problem._replace(row_mask=rows & row_cover, col_mask=cols & ~col_cover))
     second = solve(problem._replace(row_mask=rows & ~row_cover, col_mask=cols & col_cover))
     failure = xp.where(invalid, np.int32(Status.INVALID_COST), np.int32(Status.OPTIMAL))

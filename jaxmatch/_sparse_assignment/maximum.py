@@ -14,7 +14,6 @@ from jax import lax
 
 from jaxmatch._common.proof import module_of, over_problems
 from jaxmatch._common.result import Assignment, Matching
-from jaxmatch._common.sharding import vary_alike
 from jaxmatch._common.status import Status
 from jaxmatch._common.typing import Array, Bool, Int
 from jaxmatch._matching.graph import BipartiteGraph
@@ -108,7 +107,9 @@ def _match(
 
     if xp is np:
         return of_some() if lacks else of_all()
-    return lax.cond(lacks, lambda: vary_alike(of_some(), live), lambda: vary_alike(of_all(), live))
+    if jax.sharding.get_abstract_mesh().manual_axes:
+        return of_some()  # in a `shard_map`, where branches may vary over different axes
+    return lax.cond(lacks, of_some, of_all)
 
 
 def _subgraph(graph: BipartiteGraph, live: Bool[Array, " e"]) -> BipartiteGraph:

@@ -172,3 +172,23 @@ def test_a_batch_over_several_devices(method):
     res = jax.jit(partial(solve, graph, method=method))(x)
     np.testing.assert_array_equal(res.cost, expected)
     assert check(graph, x, res).optimal.all()
+
+
+def test_mapped_within_a_shard_map():
+    """Problems of a device, mapped there: no branch may vary otherwise than the other."""
+    rng = np.random.default_rng(5)
+    graph = jm.BipartiteGraph.from_dense(np.ones((6, 6)))
+    cost = rng.integers(0, 99, (4, 3, 36)).astype(np.float32)
+    cost[rng.random(cost.shape) < 0.7] = np.inf
+    mesh = jax.make_mesh((4,), ("a",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def of_graph(c):
+        return solve(graph, c).cost
+
+    def of_matrix(c):
+        return jm.solve_assignment(c.reshape(6, 6), cardinality="maximum").cost
+
+    for one in (of_graph, of_matrix):
+        each = jax.vmap(jax.vmap(one))
+        sharded = jax.shard_map(each, mesh=mesh, in_specs=jax.P("a"), out_specs=jax.P("a"))
+        np.testing.assert_array_equal(jax.jit(sharded)(cost), each(cost))
