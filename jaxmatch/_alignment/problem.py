@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxmatch._common.arguments import REAL, as_array
 from jaxmatch._common.cost_arguments import as_mask, broadcast
@@ -40,6 +41,16 @@ class AlignmentProblem(NamedTuple):
         away = away - _times(jnp.round(_times(away, inverse)), cell)
         return _nearest_image(away, cell)
 
+    def centred(self) -> tuple[AlignmentProblem, Array, Array]:
+        """The problem relative to the centres of both sides, and these: sums then lose nothing."""
+        x_centre, y_centre = (
+            lax.stop_gradient(_mean(p, mask.astype(p.dtype)))
+            for p, mask in ((self.x, self.x_mask), (self.y, self.y_mask))
+        )
+        x = jnp.where(self.x_mask[..., None], self.x - x_centre[..., None, :], 0)
+        y = jnp.where(self.y_mask[..., None], self.y - y_centre[..., None, :], 0)
+        return self._replace(x=x, y=y), x_centre, y_centre
+
     def costs(self, rotation: Array, translation: Array) -> Float[Array, "... s n m"]:
         """The weighted squared distances of all pairs after each motion; +inf between kinds."""
         moved = self.moved(rotation, translation)
@@ -53,6 +64,10 @@ class AlignmentProblem(NamedTuple):
     def moved(self, rotation: Array, translation: Array) -> Float[Array, "... s n d"]:
         x = self.x[..., None, :, :]
         return x @ jnp.swapaxes(rotation, -1, -2) + translation[..., None, :]
+
+
+def _mean(points: Array, weight: Array) -> Array:
+    return (weight[..., None] * points).sum(-2) / jnp.maximum(weight.sum(-1), 1)[..., None]
 
 
 def _times(x: Float[Array, "... d"], matrix: Float[Array, "... d d"]) -> Float[Array, "... d"]:
@@ -124,7 +139,7 @@ def as_problem(
                 f"`cell` must have shape [..., {d}, {d}], one row for each vector of the lattice, "
                 f"got {cell.shape}."
             )
-        cell = jnp.broadcast_to(cell.astype(x.dtype), (*batch, d, d))
+        cell = _reduced(jnp.broadcast_to(cell.astype(x.dtype), (*batch, d, d)))
     # Padding may hold anything.
     x, y = jnp.where(rows[..., None], x, 0), jnp.where(cols[..., None], y, 0)
     weight = jnp.where(rows, weight, 0)
@@ -133,6 +148,23 @@ def as_problem(
     x, y = (jnp.where(valid[..., None, None], p, 0) for p in (x, y))
     weight = jnp.where(valid[..., None], weight, 1)
     return AlignmentProblem(x, y, weight, rows, cols, own_kind, kind, cell, valid)
+
+
+def _reduced(cell: Float[Array, "... d d"]) -> Float[Array, "... d d"]:
+    """Shorter vectors of the same lattice: multiples of each are subtracted from the others."""
+    d = cell.shape[-1]
+
+    def turn(_: int, cell: Array) -> Array:
+        for i in range(d):
+            for j in range(d):
+                if i != j:
+                    one, other = cell[..., i, :], cell[..., j, :]
+                    size = (other * other).sum(-1)
+                    times = jnp.round((one * other).sum(-1) / jnp.where(size > 0, size, 1))
+                    cell = cell.at[..., i, :].add(-times[..., None] * other)
+        return cell
+
+    return lax.fori_loop(0, 24, turn, cell)
 
 
 def _as_kind(name: str, kind: Any, shape: tuple[int, ...]) -> Int[Array, "..."]:

@@ -51,11 +51,9 @@ def proved(
         "x_kind": np.zeros(n, int) if given["x_kind"] is None else given["x_kind"],
         "y_kind": np.zeros(m, int) if given["y_kind"] is None else given["y_kind"],
     }
-    ranks = {name: 2 if name in "xy" else 1 for name in sides}
-    full = {
-        name: np.broadcast_to(z, (*batch, *np.shape(z)[-ranks[name] :]))
-        for name, z in sides.items()
-    }
+    shapes = {name: (n,) if name in ("weight", "x_mask", "x_kind") else (m,) for name in sides}
+    shapes |= {"x": np.shape(x)[-2:], "y": np.shape(y)[-2:]}
+    full = {name: np.broadcast_to(z, (*batch, *shapes[name])) for name, z in sides.items()}
     for k in np.ndindex(*batch):
         if fields["status"][k] == Status.OPTIMAL:
             own = {name: np.asarray(z[k]) for name, z in full.items()}
@@ -75,6 +73,9 @@ def _prove_one(
     time_limit: float | None,
 ) -> None:
     rows, cols = np.flatnonzero(own["x_mask"]), np.flatnonzero(own["y_mask"])
+    if len(rows) == 0:
+        fields["proved"][k] = True
+        return
     x, y, weight = own["x"][rows], own["y"][cols], own["weight"][rows].astype(np.float64)
     d = x.shape[-1]
     x_mean, y_mean = np.zeros(d), np.zeros(d)
@@ -113,4 +114,4 @@ def _prove_one(
     bound = np.minimum(np.nextafter(bound, bound.dtype.type(0)), value)
     fields["bound"][k] = bound
     rounding = 16 * float(np.finfo(bound.dtype).eps) * size
-    fields["proved"][k] = value - bound <= tolerance * value + rounding
+    fields["proved"][k] = (value - bound <= tolerance * value) | (value <= rounding)

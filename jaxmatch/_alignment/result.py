@@ -25,12 +25,14 @@ class Alignment(Result):
     - `values`: `f[..., s]`, the value that each start led to.
     - `agree`: `i32[...]`, how many starts led to the least value, up to rounding.
     - `steps`: `i32[...]`, how many steps the slowest start took.
-    - `proved`: `bool[...]`, whether `value` and `bound` agree to the tolerance that was asked for.
+    - `proved`: `bool[...]`, whether `value` and `bound` agree to the tolerance that was asked for,
+      or `value` is 0 up to rounding.
     - `status`: `i32[...]`, a [`Status`][jaxmatch.Status].
 
     `value` and `rmsd` are the fields with a gradient. If `status` is not `OPTIMAL`, indices are −1
-    and numbers NaN. `OPTIMAL` says that the assignment of each step was: the motion is a local
-    optimum, and `bound` says how far from the global one it may be.
+    and numbers NaN. `OPTIMAL` says that the pairs were the best ones for the motion before. After
+    enough steps the result is a local optimum, and `bound` says how far from the global one it may
+    be.
     """
 
     col4row: Int[Array, "... n"]

@@ -128,7 +128,8 @@ def fitted(
 
 
 def spread(problem: AlignmentProblem) -> Float[Array, "..."]:
-    """The size of values that rounding makes: eps times the squares of all coordinates."""
+    """The size of values that rounding makes: eps times the squares of all coordinates. These are
+    relative to the centres, if the motion may be a translation."""
     squares = (problem.weight[..., None] * problem.x**2).sum((-2, -1))
     squares += problem.weight.max(-1) * (problem.y**2).sum((-2, -1))
     return 16 * float(np.finfo(problem.x.dtype).eps) * squares

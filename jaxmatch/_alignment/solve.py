@@ -74,21 +74,22 @@ def solve_alignment(
     - `reflections`: mirror images are allowed, too.
     - `x_kind`, `y_kind`: integers; only points of the same kind, such as an element, are pairs.
     - `groups`: labels of the points of `x` and of `y`. Groups go to groups of the same size; the
-      points of each in any order, or in the order they have with `within="kept"`.
+      points of each in any order, or in the order they have with `within="kept"`. Not with masks.
     - `cell`: `[..., d, d]`, the vectors of a lattice as rows: distances are to the nearest image.
       Then `motion` is `"translation"` or None.
     - `weights`: `[..., n]`, of the points of `x`, not negative.
     - `x_mask`, `y_mask`: bool. False: the point does not exist.
-    - `starts`: how many motions to start from; `initial`: rotations `[..., k, d, d]` to start from
-      first. Others follow the axes of inertia or cover all rotations; with `key`, at random.
+    - `starts`: how many motions to start from; `initial`: orthogonal matrices `[..., k, d, d]`, to
+      start from first. Others follow the axes of inertia or cover all rotations; with `key`, at
+      random.
     - `steps`: the most steps of a start.
     - `prove`: search all rotations outside of `jit`, until `bound` is within `tolerance` of `value`
       or for `time_limit` seconds a problem; see [Methods][alignment-methods].
 
     **Returns:** an [`Alignment`][jaxmatch.Alignment].
 
-    **Status:** `OPTIMAL` for a local optimum (`bound` tells how good), `INFEASIBLE`,
-    `INVALID_COST`.
+    **Status:** `OPTIMAL` for pairs that are best for their motion (`bound` tells how good that is),
+    `INFEASIBLE`, `INVALID_COST`.
 
     **Gradient:** of `value` and `rmsd` to `x`, `y` and `weights`, with pairs and motion fixed.
 
@@ -106,6 +107,9 @@ def solve_alignment(
         )
     labels = None
     if groups is not None:
+        for name, mask in (("x_mask", x_mask), ("y_mask", y_mask)):
+            if mask is not None:
+                raise ValueError(f"`groups` does not go with `{name}`; leave one of them out.")
         labels = _hashable("groups[0]", groups[0]), _hashable("groups[1]", groups[1])
     given: dict[str, Any] = {
         "weights": weights,
@@ -119,6 +123,9 @@ def solve_alignment(
     if prove:
         check_provable(x, y, groups, **options, **given)
         time_limit = None if time_limit is None else as_seconds("time_limit", time_limit)
+    tolerance = float(tolerance)
+    if not 0 < tolerance < np.inf:
+        raise ValueError(f"`tolerance` must be a positive number, got {tolerance}.")
     starts, samples = as_count("starts", starts), None
     if key is not None and motion in ("rigid", "rotation"):
         samples = at_random(key, starts, np.shape(x)[-1], bool(reflections))
@@ -133,11 +140,11 @@ def solve_alignment(
         samples=samples,
         starts=starts,
         steps=as_count("steps", steps),
-        tolerance=float(tolerance),
+        tolerance=tolerance,
     )
     if not prove:
         return res
-    limits = {"tolerance": float(tolerance), "time_limit": time_limit}
+    limits = {"tolerance": tolerance, "time_limit": time_limit}
     return proved(res, x, y, **given, **options, **limits)
 
 
@@ -165,17 +172,28 @@ def _solve(
     tolerance: float,
 ) -> Alignment:
     problem = as_problem(x, y, weights, x_mask, y_mask, x_kind, y_kind, cell)
+    centres = None
+    if motion in ("rigid", "translation") and cell is None:
+        problem, *centres = problem.centred()
     fixed: AlignmentProblem = lax.stop_gradient(problem)
     assign = _assign_rows(fixed)
     if groups is not None:
         sides = zip(("groups[0]", "groups[1]"), groups, (x, y), strict=True)
         of_sides = [members(name, labels, np.shape(p)[-2]) for name, labels, p in sides]
         assign = assign_by_groups(of_sides[0], of_sides[1], within == "kept")
-    rotation, translation = _starts(fixed, motion, reflections, starts, initial, samples)
+    # Whether translations depend on the pairs.
+    varied = any(z is not None for z in (cell, x_mask, y_mask, weights))
+    varied |= np.shape(x)[-2] != np.shape(y)[-2]
+    chosen = _starts(fixed, motion, reflections, starts, initial, samples, varied)
+    rotation, translation = chosen
     found = search(fixed, assign, rotation, translation, motion, reflections, steps)
     best = jnp.argmin(found.value, -1)
     bound = lower_bound(fixed, partial(_least, fixed), motion)
-    return _result(problem, found, best, bound, motion, tolerance)
+    res = _result(problem, found, best, bound, motion, tolerance)
+    if centres is None:
+        return res
+    turned = (res.rotation @ centres[0][..., None])[..., 0]
+    return res.replace(translation=res.translation + centres[1] - turned)
 
 
 def _hashable(name: str, labels: Any) -> tuple[int, ...]:
@@ -213,14 +231,15 @@ def _starts(
     count: int,
     initial: Any,
     samples: Array | None,
+    varied: bool,
 ) -> tuple[Float[Array, "... s d d"], Float[Array, "... s d"]]:
-    """The rotations and translations of all starts."""
+    """The rotations and translations of all starts. `varied`: translations depend on the pairs."""
     x, y, (*batch, n, d) = problem.x, problem.y, problem.x.shape
     m, dtype = y.shape[-2], x.dtype
     found = [] if initial is None else [_as_rotations(initial, tuple(batch), d, dtype)]
     turns = motion in ("rigid", "rotation")
     identity = jnp.broadcast_to(jnp.eye(d, dtype=dtype), (*batch, 1, d, d))
-    count = count if turns or (motion == "translation") else 1
+    count = count if turns or (motion == "translation" and varied) else 1
     x_mean, y_mean = _mean(x, problem.weight), _mean(y, problem.y_mask.astype(dtype))
     if motion == "rotation":
         x_mean, y_mean = jnp.zeros_like(x_mean), jnp.zeros_like(y_mean)
@@ -248,7 +267,7 @@ def _starts(
     goal, pivot = y_mean[..., None, :], x_mean[..., None, :]
     goal = jnp.broadcast_to(goal, (*batch, size, d))
     pivot = jnp.broadcast_to(pivot, (*batch, size, d))
-    if n != m or problem.cell is not None:
+    if varied:
         at = np.arange(size)
         by_points = at % 2 == 1 if turns else at >= 1
         pick = np.linspace(0, m, size, endpoint=False).astype(int) if size < m else at % m
@@ -288,6 +307,8 @@ def _result(
     value = value_of(problem, *one)[..., 0]
     col4row, rotation, translation = one[0][..., 0, :], one[1][..., 0, :, :], one[2][..., 0, :]
     status = chosen(found.status)[..., 0]
+    fewer = problem.x_mask.sum(-1) > problem.y_mask.sum(-1)
+    status = jnp.where(fewer & (status == Status.OPTIMAL), Status.INFEASIBLE, status)
     finite = problem.valid & (jnp.isfinite(value) | (status != Status.OPTIMAL))
     status = jnp.where(finite, status, Status.INVALID_COST)
     solved = status == Status.OPTIMAL
@@ -330,6 +351,6 @@ def _result(
         values=number(found.value),
         agree=jnp.where(solved, agree, 0),
         steps=jnp.broadcast_to(found.steps, status.shape),
-        proved=solved & (fixed - bound <= tolerance * fixed + slack),
+        proved=solved & ((fixed - bound <= tolerance * fixed) | (fixed <= slack)),
         status=status.astype(jnp.int32),
     )

@@ -37,13 +37,17 @@ def check_maximum(
     col4row, row4col = result.col4row, result.row4col
     matched = col4row >= 0
     allowed = rows[..., :, None] & cols[..., None, :]
+    sound = xp.ones(tuple(batch), bool)
     if jnp.issubdtype(problem.cost.dtype, jnp.floating):
-        allowed &= problem.cost != (-np.inf if maximize else np.inf)
+        never = -np.inf if maximize else np.inf
+        invalid = xp.isnan(problem.cost) | (problem.cost == -never)
+        sound = ~(allowed & invalid).any((-2, -1))
+        allowed = allowed & (problem.cost != never)
     own = take_pairs(allowed, col4row) if m else ~matched
     valid = is_inverse(col4row, row4col) & is_inverse(row4col, col4row) & (~matched | own).all(-1)
     of_rows, of_cols = _cover(allowed, rows & ~matched, col4row)
     size = (rows & of_rows).sum(-1, dtype=np.int32) + (cols & of_cols).sum(-1, dtype=np.int32)
-    most = valid & (size == matched.sum(-1, dtype=np.int32))
+    most = valid & sound & (size == matched.sum(-1, dtype=np.int32))
 
     def part(of_rows: Array, of_cols: Array) -> AssignmentCheck:
         return check_full(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch._common.arguments import as_array
+from jaxmatch._common.arguments import as_array, solved_dtype
 from jaxmatch._common.given import require
 from jaxmatch._common.place import Place
 from jaxmatch._common.registered import registered
@@ -61,7 +61,7 @@ class GridCut(MinimumCut):
         """
         rank = rank_of(connectivity)
         batch, grid = tuple(shape[:-rank]), tuple(shape[-rank:])
-        given = jnp.dtype(dtype)
+        given = solved_dtype(jnp.dtype(dtype))
         integral = jnp.issubdtype(given, jnp.integer)
         start = empty_start(batch, grid, connectivity, given, jnp)
         return GridCut(

@@ -86,7 +86,8 @@ def gromov_wasserstein(
 
     **Returns:** a [`GromovWasserstein`][jaxmatch.GromovWasserstein].
 
-    **Status:** `OPTIMAL` where the plan moves all mass, else those of `solve_transport`.
+    **Status:** `OPTIMAL` where the plan moves all mass, `INVALID_MASS` for `starts` that are no
+    plans, else those of `solve_transport`.
 
     **Gradient:** of `value` to `c1`, `c2`, `feature_cost` and `alpha`, with the plan fixed.
 
@@ -182,6 +183,7 @@ def _walked(
         valid = valid & (problem.c1 >= 0).all((-2, -1)) & (problem.c2 >= 0).all((-2, -1))
     if problem.alpha is not None:
         valid = valid & (problem.alpha >= 0) & (problem.alpha <= 1)
+    balanced = _are_plans(problem)
     for name, x in problem._asdict().items():
         if x is not None and name not in ("p", "q", "draws"):
             known = valid.reshape((*valid.shape, *(1 for _ in range(x.ndim - valid.ndim))))
@@ -208,8 +210,23 @@ def _walked(
         values = values + (linear[..., None, :, :] * walk.plan).sum((-2, -1))
     bound = best_bound(_wide(problem), bounds, loss, solve, uniform)
     failed = walk.status.max(-1)
-    status = xp.where(valid, failed, Status.INVALID_COST).astype(np.int32)
+    status = xp.where(balanced, failed, Status.INVALID_MASS)
+    status = xp.where(valid, status, Status.INVALID_COST).astype(np.int32)
     return walk.plan, values, walk.gap, walk.steps, status, bound.astype(walk.gap.dtype)
+
+
+def _are_plans(problem: GromovProblem) -> Array:
+    """Whether given starts have no negative mass, and the sums of both sides."""
+    xp, starts = module_of(problem.c1), problem.starts
+    if starts is None:
+        return xp.ones_like(problem.p[..., 0], bool)
+    total = xp.abs(problem.p).sum(-1)
+    most = 1e3 * float(jnp.finfo(starts.dtype).eps) * total[..., None, None]
+    off = [
+        (xp.abs(starts.sum(axis) - mass[..., None, :]) <= most).all((-2, -1))
+        for axis, mass in ((-1, problem.p), (-2, problem.q))
+    ]
+    return off[0] & off[1] & (starts >= 0).all((-3, -2, -1))
 
 
 def _wide(problem: GromovProblem) -> GromovProblem:

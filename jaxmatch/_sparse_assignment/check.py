@@ -186,13 +186,14 @@ def _check_maximum(
     rows = xp.ones((n,), bool) if problem.row_mask is None else problem.row_mask
     cols = xp.ones((m,), bool) if problem.col_mask is None else problem.col_mask
     sane, row, col, exists = existing_edges(graph, rows, cols)
-    allowed = _minimized(problem.cost[: row.size], exists, maximize)[0] < xp.inf
+    cost = _minimized(problem.cost[: row.size], exists, maximize)[0]
+    allowed, sound = cost < xp.inf, ~(cost == -xp.inf).any()
     col4row, row4col = result.col4row, result.row4col
     valid = sane & _are_edges(col4row, row, allowed & (col == take(col4row, row)))
     valid &= is_inverse(col4row, row4col) & is_inverse(row4col, col4row)
     in_rows, in_cols = _cover(col4row, rows, row, col, allowed, m)
     size = (rows & in_rows).sum(dtype=np.int32) + (cols & in_cols).sum(dtype=np.int32)
-    most = valid & (size == (col4row >= 0).sum(dtype=np.int32))
+    most = valid & sound & (size == (col4row >= 0).sum(dtype=np.int32))
 
     def part(of_rows: Array, of_cols: Array) -> AssignmentCheck:
         return _check_full(

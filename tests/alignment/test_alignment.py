@@ -265,14 +265,60 @@ def test_a_proof_by_branch_and_bound(d):
             and (res.bound <= best).all()
             and (res.bound >= 0.989 * np.array(best)).all()
         )
-        turned = x - x.mean(1, keepdims=True) * (motion == "rigid")
         away = np.einsum("bij,bnj->bni", res.rotation, x) + res.translation[:, None]
         away -= np.take_along_axis(y, res.col4row[..., None], 1)
         np.testing.assert_allclose((away**2).sum((1, 2)), best, rtol=1e-9)
-        assert turned.shape == x.shape
     mirrored = jm.solve_alignment(x, y, starts=1, reflections=True, prove=True)
     best = [truth(a, b, "rigid", mirror=True) for a, b in zip(x, y, strict=True)]
     np.testing.assert_allclose(mirrored.value, best, rtol=1e-9)
+
+
+def test_masks_and_weights_broadcast_in_proofs():
+    x, y, _ = hidden(np.random.default_rng(20), 2, 5, 0.2)
+    plain = jm.solve_alignment(x, y, prove=True)
+    given = {"x_mask": True, "y_mask": [True], "weights": 2.0}
+    res = jm.solve_alignment(x, y, prove=True, **given)
+    np.testing.assert_allclose(res.value, 2 * plain.value, rtol=1e-9)
+    np.testing.assert_array_equal(res.col4row, plain.col4row)
+    mask = np.array([[True] * 5, [False] * 5])
+    res = jm.solve_alignment(x, y, prove=True, x_mask=mask, y_mask=mask)
+    assert res.proved.all() and (res.col4row[1] == -1).all() and res.value[1] == 0
+
+
+def test_far_from_the_origin_in_float32():
+    """Points are centred first, so that distances of 1 beside 3000 keep their digits."""
+    rng = np.random.default_rng(21)
+    x, y = rng.normal(size=(2, 4, 12, 3)).astype(np.float32)
+    near = jm.solve_alignment(x, y)
+    far = jm.solve_alignment(x + np.float32(512), y - np.float32(3072))
+    np.testing.assert_allclose(far.value, near.value, rtol=1e-2)
+    assert not far.proved.any() and (far.agree < 64).all()
+    moved = np.einsum("bij,bnj->bni", far.rotation, x + 512) + far.translation[:, None]
+    away = moved - np.take_along_axis(y - 3072, far.col4row[..., None], 1)
+    np.testing.assert_allclose((away**2).sum((1, 2)), near.value, rtol=0.05)
+
+
+def test_more_points_than_partners_by_masks():
+    mask = np.arange(4) < 2
+    res = jm.solve_alignment(np.ones((4, 3)), np.ones((4, 3)), y_mask=mask)
+    assert res.status == jm.Status.INFEASIBLE
+
+
+def test_translations_of_padded_points_start_everywhere():
+    rng = np.random.default_rng(22)
+    x, y = rng.random((4, 2)), rng.random((7, 2))
+    plain = jm.solve_alignment(x, y, motion="translation")
+    padded = np.pad(x, ((0, 3), (0, 0)), constant_values=np.nan)
+    res = jm.solve_alignment(padded, y, motion="translation", x_mask=np.arange(7) < 4)
+    np.testing.assert_allclose(res.value, plain.value, rtol=1e-6)
+    assert jm.solve_alignment(x, y[:4], motion="translation").values.shape == (1,)
+
+
+def test_a_skewed_cell_is_reduced():
+    res = jm.solve_alignment(
+        np.zeros((1, 2)), np.array([[9.5, 0.5]]), cell=[[1.0, 0.0], [7.0, 1.0]], motion=None
+    )
+    assert np.isclose(res.value, 0.5)
 
 
 def test_a_proof_that_runs_out_of_time():
@@ -331,6 +377,8 @@ def test_in_programs_and_with_keys():
         ({"prove": True, "motion": "translation"}, ["`prove`", "'translation'"]),
         ({"prove": True, "groups": ([0, 1, 2], [0, 1, 2])}, ["`prove`", "`groups`"]),
         ({"initial": np.eye(2)}, ["`initial`", "3, 3"]),
+        ({"tolerance": np.nan}, ["`tolerance`", "nan"]),
+        ({"groups": ([0, 1, 1], [0, 1, 1]), "x_mask": True}, ["`groups`", "`x_mask`"]),
         ({"cell": np.eye(2), "motion": None}, ["`cell`", "3, 3"]),
     ],
 )

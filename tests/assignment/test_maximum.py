@@ -128,6 +128,21 @@ def test_fewer_or_dearer_pairs_are_not_optimal():
     assert full.status == Status.OPTIMAL and full.cost == res.cost
 
 
+def test_an_invalid_cost_proves_nothing():
+    """Also between a row and a column that a cover contains both."""
+    cost = np.array([[1, 1, 1], [1, np.inf, np.inf], [1, np.inf, np.inf]], np.float32)
+    res = solve(cost)
+    assert check(cost, res).optimal
+    bad = cost.copy()
+    bad[0, 0] = np.nan
+    assert solve(bad).status == Status.INVALID_COST and not check(bad, res).optimal
+    graph = jm.BipartiteGraph.from_dense(np.ones((3, 3)))
+    options = {"cardinality": "maximum"}
+    proof = jm.check_sparse_assignment(graph, bad.ravel(), res, **options)
+    assert not proof.optimal
+    assert jm.check_sparse_assignment(graph, cost.ravel(), res, **options).optimal
+
+
 def test_the_gradient_is_of_the_pairs():
     cost = jnp.array([[1.0, jnp.inf], [2.0, jnp.inf]])
     gradient = jax.grad(lambda c: solve(c).cost)(cost)
