@@ -57,7 +57,7 @@ class GridCut(MinimumCut):
         ...     return cut, cut.value
         >>> video = jnp.array([[[9, 8, 1], [9, 2, 1]], [[9, 8, 1], [9, 7, 1]]])
         >>> jax.lax.scan(step, jm.GridCut.empty((2, 3), 4, video.dtype), video)[1]
-        Array([14, 15], dtype=int32)
+        Array([14, 11], dtype=int32)
         """
         rank = rank_of(connectivity)
         batch, grid = tuple(shape[:-rank]), tuple(shape[-rank:])
