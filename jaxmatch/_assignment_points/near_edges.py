@@ -128,7 +128,7 @@ def _candidates(x: Any, y: Any, reach: float) -> Any:
         step = 1 << (_BITS * place)
         for cell, p in ((of_row, x), (of_col, y)):
             at = np.floor((p[axis] / 2 - low[axis]) / width[axis])
-            # Rows beyond all columns get cells of their own, beside which there are none.
+            # Rows beyond all columns get cells of their own, without neighbours.
             cell += (3 + np.clip(at, -3, 2.0 ** (_BITS - 1)).astype(np.int64)) * step
         if place:
             beside = [b + k * step for b in beside for k in (-1, 0, 1)]

@@ -40,7 +40,7 @@ def objective(c1, c2, plan, loss="square"):
 def test_does_what_pot_does(sizes, kind, loss):
     ot = pytest.importorskip("ot")
     c1, c2, p, q = draw(sum(sizes), *sizes, kind)
-    # Without symmetry optima lie inside of faces, and both need very many steps to get there.
+    # Without symmetry the optima are in the interior of faces, which takes both very many steps.
     of_pot = {"loss_fun": f"{loss}_loss", "log": True, "max_iter": 20}
     ours = {"loss": loss, "steps": 20}
     _, log = ot.gromov.gromov_wasserstein(c1, c2, p, q, **of_pot)
