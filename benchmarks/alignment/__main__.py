@@ -6,7 +6,8 @@ Normal points, turned at random, shuffled, with noise of 2 % and of 20 % of a co
 deviation. `loop`: axes of inertia in all four directions, scipy's assignment and Kabsch's motion in
 turns until the pairs stay the same, in NumPy, as scripts for molecules do it. `ours`:
 `solve_alignment` from 64 starts in float32, the whole batch in one compiled call. On a CPU both run
-on one core. Then `prove=True` in float64 for one problem each, to 1 %. Writes `alignment.json`, or `alignment_gpu.json` on a GPU.
+on one core. Then `prove=True` in float64 for one problem each, to 1 %. Writes `alignment.json`, or
+`alignment_gpu.json` on a GPU.
 """
 
 from __future__ import annotations

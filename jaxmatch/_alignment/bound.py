@@ -27,7 +27,7 @@ def lower_bound(
     """
     bound = least(_of_signatures(problem))
     full = problem.x_mask.sum(-1) == problem.y_mask.sum(-1)
-    even = _is_even(problem)
+    even = is_even(problem)
     if problem.cell is not None:
         return bound
     if motion == "rotation":
@@ -41,7 +41,7 @@ def lower_bound(
     return jnp.maximum(bound, of_centres)
 
 
-def _is_even(problem: AlignmentProblem) -> Array:
+def is_even(problem: AlignmentProblem) -> Array:
     """Whether all weights are the same."""
     most = problem.weight.max(-1)
     least = jnp.where(problem.x_mask, problem.weight, jnp.inf).min(-1)

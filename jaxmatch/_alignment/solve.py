@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxmatch._alignment.bound import lower_bound
+from jaxmatch._alignment.bound import is_even, lower_bound
 from jaxmatch._alignment.groups import assign_by_groups, members
 from jaxmatch._alignment.problem import AlignmentProblem, as_problem
 from jaxmatch._alignment.proof import check_provable, proved
@@ -184,9 +184,8 @@ def _solve(
     # Whether translations depend on the pairs.
     varied = any(z is not None for z in (cell, x_mask, y_mask, weights))
     varied |= np.shape(x)[-2] != np.shape(y)[-2]
-    chosen = _starts(fixed, motion, reflections, starts, initial, samples, varied)
-    rotation, translation = chosen
-    found = search(fixed, assign, rotation, translation, motion, reflections, steps)
+    first = _starts(fixed, motion, reflections, starts, initial, samples, varied)
+    found = search(fixed, assign, *first, motion, reflections, steps)
     best = jnp.argmin(found.value, -1)
     bound = lower_bound(fixed, partial(_least, fixed), motion)
     res = _result(problem, found, best, bound, motion, tolerance)
@@ -322,9 +321,8 @@ def _result(
     if motion is None:
         bound = jnp.maximum(bound, fixed - slack)
     elif motion == "translation" and n == m and problem.cell is None:
-        even = problem.weight.max(-1) == jnp.where(problem.x_mask, problem.weight, jnp.inf).min(-1)
         full = problem.x_mask.sum(-1) == problem.y_mask.sum(-1)
-        bound = jnp.where(even & full, jnp.maximum(bound, fixed - slack), bound)
+        bound = jnp.where(is_even(problem) & full, jnp.maximum(bound, fixed - slack), bound)
     bound = jnp.minimum(jnp.maximum(bound, 0), fixed)
     least = found.value.min(-1, keepdims=True)
     agree = (found.value <= least * (1 + 1e-4) + slack[..., None]).sum(-1, dtype=jnp.int32)
