@@ -27,7 +27,7 @@ def by_inertia(
     axes = [_axes(p, w) for p, w in ((x, x_weight), (y, y_weight))]
     signs = np.array([*itertools.product((1, -1), repeat=d)])
     handed = jnp.sign(jnp.linalg.det(axes[0]) * jnp.linalg.det(axes[1]))
-    chosen = signs if reflections else signs[: len(signs) // 2]
+    chosen = signs if reflections else signs[::2]  # the sign of the last axis follows
     turned = jnp.asarray(chosen, x.dtype)[:, None, :] * axes[1][..., None, :, :]
     rotation = turned @ jnp.swapaxes(axes[0], -1, -2)[..., None, :, :]
     if reflections:

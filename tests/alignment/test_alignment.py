@@ -147,6 +147,13 @@ def test_never_above_the_reference_loop():
             assert res.value[k] <= value * (1 + 1e-12)
 
 
+def test_axes_of_inertia_start_in_all_directions():
+    """One of four proper directions finds what is hidden, so five starts do, with no turn."""
+    x, y, expected = hidden(np.random.default_rng(23), 30, 40, 0.01)
+    res = jm.solve_alignment(x, y, starts=5)
+    assert (res.col4row == expected).all(-1).mean() > 0.9
+
+
 def test_motions_and_relabelling_do_not_matter():
     rng = np.random.default_rng(11)
     x, y, _ = hidden(rng, 4, 10, 0.1)
